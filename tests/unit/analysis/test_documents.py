@@ -1,6 +1,5 @@
 """Texts from files: plain text, saved pages and page files give their visible text."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,15 +9,14 @@ from streamer.errors import InputError
 from streamer.pages.files import open_sources
 from streamer.run.page_reader import DEFAULT_READER, PageReader
 from streamer.text.words import CanonicalOptions
+from tests.unit.analysis.test_clusters import write
 
 FORM = CanonicalOptions()
 HTML = "<html><head><meta name=description content='In short'></head><p>One &amp; <b>t</b>wo</p>"
 
 
 def pages(path: Path, *texts: str) -> Path:
-    lines = [json.dumps({"url": f"http://a.example/{n}", "body": t}) for n, t in enumerate(texts)]
-    path.write_text("\n".join(lines), "utf-8")
-    return path
+    return write(path, [{"url": f"http://a.example/{n}", "body": t} for n, t in enumerate(texts)])
 
 
 @pytest.mark.parametrize("name", ["page.html", "page"])

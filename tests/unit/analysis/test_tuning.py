@@ -1,6 +1,5 @@
 """The choice of bands and rows: by areas under curves, on a sample of pages, and as a command."""
 
-import json
 from pathlib import Path
 from random import Random
 
@@ -14,6 +13,7 @@ from streamer.config import load_settings
 from streamer.errors import SettingsError
 from streamer.pages.files import open_sources
 from streamer.sketch.settings import SignatureSettings
+from tests.unit.analysis.test_clusters import write
 
 
 @pytest.mark.parametrize(
@@ -122,13 +122,8 @@ def sample(tmp_path: Path) -> Path:
         text = words(rng, 200)
         texts += [text, [*text[:190], *words(rng, 10)], [*text[:90], *words(rng, 110)]]
     texts.append(["too", "short"])
-    path = tmp_path / "sample.jsonl"
-    lines = (
-        json.dumps({"url": f"https://a.example/{number}", "body": " ".join(text)})
-        for number, text in enumerate(texts)
-    )
-    path.write_text("\n".join(lines) + "\n\n", "utf-8")
-    return path
+    pages = [{"url": f"https://a.example/{n}", "body": " ".join(t)} for n, t in enumerate(texts)]
+    return write(tmp_path / "sample.jsonl", pages)
 
 
 def test_true_candidates_false_ones_and_missed_ones_are_told_apart(sample: Path) -> None:

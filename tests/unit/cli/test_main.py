@@ -9,9 +9,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from typer.testing import CliRunner
 
-from streamer.cli.main import COMMANDS, PANELS, _summary, app
+from streamer.cli.main import COMMANDS, PANELS, _summary
+from tests.helpers.commands import ended, run
 from tests.helpers.verdict_lines import duplicate, unique
 
 GROUPS = {"", "collection", "dead-letters"}
@@ -20,26 +20,24 @@ PARTS = ("collection build", *(f"dead-letters {part}" for part in ("list", "show
 
 @pytest.mark.parametrize("name", [*COMMANDS, *PARTS, ""])
 def test_every_command_is_there_with_an_example_and_switches_without_a_type(name: str) -> None:
-    done = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": "120"})
-    assert done.exit_code == 0
-    assert f"{name} [OPTIONS]" in done.stdout
-    assert name not in COMMANDS or f" {_summary(name)} " in done.stdout
-    assert f"Example: streamer {name}" in done.stdout or name in GROUPS
-    assert re.search(r"--help\s+Show this message", done.stdout)
-    assert "bool" not in done.stdout
+    shown = run(*name.split(), "--help", columns=120)
+    assert f"{name} [OPTIONS]" in shown
+    assert name not in COMMANDS or f" {_summary(name)} " in shown
+    assert f"Example: streamer {name}" in shown or name in GROUPS
+    assert re.search(r"--help\s+Show this message", shown)
+    assert "bool" not in shown
 
 
 def test_the_help_lists_every_command_under_its_panel() -> None:
-    done = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "120"})
-    words = [line.strip("│╭╮─ ").split("  ")[0] for line in done.stdout.splitlines()]
+    lines = run("--help", columns=120).splitlines()
+    words = [line.strip("│╭╮─ ").split("  ")[0] for line in lines]
     listed = [word for word in words if word in {*COMMANDS, *PANELS}]
     assert listed == [word for panel, names in PANELS.items() for word in (panel, *names)]
 
 
 def test_a_mistyped_command_is_an_error_that_names_the_one_meant() -> None:
-    done = CliRunner().invoke(app, ["repla"])
-    assert done.exit_code == 2
-    assert "replay" in done.output
+    code, said = ended("repla")
+    assert (code, "replay" in said) == (2, True)
 
 
 def ended_into(out: int, *arguments: str | Path) -> tuple[int, str]:
@@ -96,10 +94,7 @@ def imported_by(*calls: tuple[str, int]) -> set[str]:
         "    assert CliRunner().invoke(app, line.split()).exit_code == code\n"
         "print(*sys.modules)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    return set(done.stdout.split())
+    return set(subprocess.check_output([sys.executable, "-c", program], text=True).split())
 
 
 def test_a_replay_of_files_imports_neither_other_commands_nor_the_kafka_client() -> None:
@@ -128,8 +123,5 @@ def test_the_shell_completes_commands_and_options(words: str, offered: str) -> N
         "COMP_WORDS": words,
         "COMP_CWORD": str(words.count(" ")),
     }
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, **asked}, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert done.stdout.split() == offered.split()
+    command, environment = [sys.executable, "-c", program], {**os.environ, **asked}
+    assert subprocess.check_output(command, env=environment, text=True).split() == offered.split()

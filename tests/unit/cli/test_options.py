@@ -14,10 +14,10 @@ from streamer.cli.main import COMMANDS, app
 from streamer.cli.options import command
 from streamer.config import Declared, Settings, list_settings
 from streamer.panels import KAFKA, SECURITY, SUBJECTS, VERDICTS
+from tests.helpers.commands import run
 from tests.helpers.fleet import exit_code
 
 runner = CliRunner()
-WIDE = {"COLUMNS": "400"}
 OTHERS = {
     "snapshot_every": "30m",  # values that are no default, of settings that do not take "7"
     "threshold": "0.7",
@@ -61,7 +61,7 @@ def flag(name: str) -> str:
 
 def shown(*arguments: str, **environment: str) -> dict[str, str]:
     """Return the settings that `streamer check --all` shows, by name."""
-    done = runner.invoke(app, ["check", "--all", *arguments], env=WIDE | environment)
+    done = runner.invoke(app, ["check", "--all", *arguments], env={"COLUMNS": "400", **environment})
     assert done.exit_code == 0, done.output
     rows = [re.split(r"\s{2,}", line.rstrip(), maxsplit=2) for line in done.stdout.splitlines()]
     return {row[0].strip(): row[1] for row in rows if len(row) == 3}
@@ -69,7 +69,7 @@ def shown(*arguments: str, **environment: str) -> dict[str, str]:
 
 def panels(name: str, wanted: str = "--help") -> dict[str, str]:
     """Return the help of a command by panel, on one line each."""
-    parts = re.split(r"╭─ (.+?) ─+╮", runner.invoke(app, [name, wanted], env=WIDE).stdout)
+    parts = re.split(r"╭─ (.+?) ─+╮", run(name, wanted, columns=400))
     return {
         title: " ".join(text.split()) for title, text in zip(parts[1::2], parts[2::2], strict=True)
     }
@@ -131,9 +131,7 @@ def test_a_command_takes_the_settings_that_it_names_and_no_others() -> None:
 
 @pytest.mark.parametrize(("name", "lines_max"), [("replay", 108), ("worker", 75), ("check", 75)])
 def test_the_help_of_a_command_leaves_out_what_is_rarely_used(name: str, lines_max: int) -> None:
-    narrow = {"COLUMNS": "80"}
-    short = runner.invoke(app, [name, "--help"], env=narrow).stdout
-    whole = runner.invoke(app, [name, "--help-all"], env=narrow).stdout
+    short, whole = (run(name, wanted, columns=80) for wanted in ("--help", "--help-all"))
     assert len(short.splitlines()) <= lines_max < 130 < len(whole.splitlines())
     left_out = {flag(one.name) for one in FLAGS} - set(re.findall(r"--[a-z-]+", short))
     assert "--bucket-max" in left_out
@@ -144,8 +142,7 @@ def test_the_help_of_a_command_leaves_out_what_is_rarely_used(name: str, lines_m
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_text_of_a_help_is_wrapped_once(name: str) -> None:
     width = 80
-    said = runner.invoke(app, [name, "--help"], env={"COLUMNS": str(width)}).stdout
-    lines = said.split("╭")[0].rstrip().splitlines()
+    lines = run(name, "--help", columns=width).split("╭")[0].rstrip().splitlines()
     for line, after in itertools.pairwise(lines):
         if line.strip() and after.strip():
             assert len(line.rstrip()) + 1 + len(after.split()[0]) >= width - 1, (line, after)

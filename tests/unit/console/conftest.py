@@ -1,15 +1,18 @@
 """A small crawl, folded: what the tests of answers and of the server look at."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from streamer.console.answers import ConsoleData
 from streamer.console.fold import Fold
+from streamer.console.index import PageTexts
 from streamer.console.view import VerdictView
 from streamer.model import DeadLetter, NearestKept, Verdict
+from streamer.run.page_reader import PageReader
 from tests.helpers.verdict_lines import duplicate, letter, place, unique, url_of, written
 
 LINES: tuple[Verdict | DeadLetter, ...] = (
@@ -36,6 +39,13 @@ def folded(folder: Path, *lines: Verdict | DeadLetter) -> Iterator[ConsoleData]:
     yield ConsoleData(view, seconds=5, fold=fold.state)
     fold.close()
     view.close()
+
+
+def texts_of(path: Path, *pages: Mapping[str, str]) -> PageTexts:
+    """Write pages to a file; return what reads their texts."""
+    path.write_bytes(msgspec.json.Encoder().encode_lines(pages))
+    reader = PageReader()
+    return PageTexts(reader, reader.open([str(path)]))
 
 
 @pytest.fixture

@@ -7,11 +7,9 @@ import pytest
 
 from streamer.console import answers
 from streamer.console.answers import ClusterQuery, ClustersQuery, ConsoleData, PageQuery, PagesQuery
-from streamer.console.index import PageTexts
 from streamer.model import Location, Representative, Verdict
-from streamer.run.page_reader import PageReader
 from tests.helpers.verdict_lines import duplicate, unique, url_of
-from tests.unit.console.conftest import LINES, folded
+from tests.unit.console.conftest import LINES, folded, texts_of
 
 encoded = msgspec.json.encode
 JUDGED = [line for line in LINES if isinstance(line, Verdict)]
@@ -217,9 +215,8 @@ def test_hosts_are_filtered_and_turned(data: ConsoleData) -> None:
 def test_a_page_without_an_index_has_its_text_and_what_takes_long_is_left_out_unless_asked_for(
     data: ConsoleData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pages, reader = tmp_path / "pages.jsonl", PageReader()
-    pages.write_bytes(encoded({"url": url_of(0), "body": "<p>what  the page says"}) + b"\n")
-    data = replace(data, texts=PageTexts(reader, reader.open([str(pages)])))
+    page = {"url": url_of(0), "body": "<p>what  the page says"}
+    data = replace(data, texts=texts_of(tmp_path / "pages.jsonl", page))
     found = answers.page(data, PageQuery("pages.jsonl:0"))
     assert "".join(part.text for part in found.text) == "what the page says"
     assert answers.page(replace(data, shows_text=False), PageQuery("pages.jsonl:0")).text == []

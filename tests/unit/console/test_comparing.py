@@ -14,9 +14,8 @@ from streamer.console.answers import ConsoleData
 from streamer.console.comparing import CompareAnswer, CompareQuery, TextPiece, align, compare
 from streamer.console.index import IndexReader, PageTexts
 from streamer.console.view import QueryTooLong
-from streamer.run.page_reader import PageReader
 from tests.helpers.verdict_lines import duplicate, unique
-from tests.unit.console.conftest import folded
+from tests.unit.console.conftest import folded, texts_of
 from tests.unit.console.test_server import ask
 from tests.unit.test_deduplicator import text_of
 from tests.unit.text.test_main_text import PAGE
@@ -33,10 +32,8 @@ BOTH = CompareQuery("pages.jsonl:0", "https://b.example/")
 
 @pytest.fixture
 def data(tmp_path: Path) -> Iterator[ConsoleData]:
-    pages, reader = tmp_path / "pages.jsonl", PageReader()
-    pages.write_bytes(b"\n".join(map(msgspec.json.encode, PAGES)))
     with folded(tmp_path, *VERDICTS) as found:
-        yield replace(found, texts=PageTexts(reader, reader.open([str(pages)])))
+        yield replace(found, texts=texts_of(tmp_path / "pages.jsonl", *PAGES))
 
 
 def figures(answer: CompareAnswer) -> dict[str, str]:
@@ -111,14 +108,12 @@ def test_the_index_says_how_pages_are_compared(data: ConsoleData, tmp_path: Path
 
 
 def test_a_verdict_on_main_text_has_the_rest_in_grey(tmp_path: Path) -> None:
-    pages, reader = tmp_path / "articles.jsonl", PageReader()
     bodies = [PAGE, PAGE.replace("Terms", "Imprint")]
     lines = [{"url": f"https://{n}.example/", "body": body} for n, body in enumerate(bodies)]
-    pages.write_bytes(b"\n".join(map(msgspec.json.encode, lines)))
     (tmp_path / "main").mkdir()
     verdict = unique(0, "https://0.example/", text="main")
     with folded(tmp_path / "main", verdict) as found:
-        texts = PageTexts(reader, reader.open([str(pages)]))
+        texts = texts_of(tmp_path / "articles.jsonl", *lines)
         query = CompareQuery("https://0.example/", "https://1.example/")
         answer = compare(replace(found, texts=texts), query)
     assert figures(answer)["Jaccard similarity"] == "1.0000"

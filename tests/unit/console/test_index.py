@@ -8,14 +8,14 @@ import msgspec
 import pytest
 
 from streamer import Deduplicator, Verdict
-from streamer.console.index import IndexReader, PageTexts
+from streamer.console.index import IndexReader
 from streamer.console.view import QueryTooLong
 from streamer.errors import InputError, StreamerError
 from streamer.run.page_check import PageChecker
-from streamer.run.page_reader import PageReader
 from tests.helpers.added import added, message_of
 from tests.helpers.commands import run
 from tests.helpers.wait import wait_until
+from tests.unit.console.conftest import texts_of
 from tests.unit.run.test_page_check import KEPT, page
 from tests.unit.test_deduplicator import text_of
 
@@ -101,12 +101,10 @@ def test_the_text_of_a_page_is_shown_where_it_may_be(tmp_path: Path, shows_text:
         {"url": "https://b.example/", "body": text_of(2)},
     ]
     pages = tmp_path / "crawl.jsonl"
-    pages.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+    texts = texts_of(pages, *lines)
     folder, verdicts = tmp_path / "index", tmp_path / "v.jsonl"
     run("replay", pages, "--verdicts", verdicts, "--index", folder)
     judged = msgspec.json.decode(verdicts.read_bytes().splitlines()[0], type=Verdict)
-    reader = PageReader()
-    texts = PageTexts(reader, reader.open([str(pages)]))
     found = IndexReader(folder, texts=texts, shows_text=shows_text).explain(judged, 60)
     assert "".join(part.text for part in found.text).startswith("one\nw") == shows_text
     assert found.why.startswith("No kept page shares a key")

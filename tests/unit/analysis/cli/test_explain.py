@@ -10,6 +10,7 @@ import pytest
 
 from streamer.errors import InputError, SettingsError, StoreMismatch
 from tests.helpers.commands import run
+from tests.unit.analysis.test_clusters import write
 
 WORDS = [f"word{n}" for n in range(200)]
 
@@ -38,10 +39,8 @@ def judge(
 ) -> list[str | Path]:
     """Judge `pages` in their order; return the options that name the index."""
     folder.mkdir(exist_ok=True)
-    lines = [
-        json.dumps({"url": url, "body": text, "content_type": kind}) for url, text in pages.items()
-    ]
-    (folder / "pages.jsonl").write_text("\n".join((*lines, "")), "utf-8")
+    lines = [{"url": url, "body": text, "content_type": kind} for url, text in pages.items()]
+    write(folder / "pages.jsonl", lines)
     index: list[str | Path] = ["--index", folder / "index"]
     run("replay", folder / "pages.jsonl", "--verdicts", folder / "v.jsonl", *index, *options)
     return index

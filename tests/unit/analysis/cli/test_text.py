@@ -12,15 +12,13 @@ from streamer.errors import InputError, SettingsError
 from tests.helpers.commands import invoked, refusal
 from tests.helpers.fleet import streamer as streamer_process
 from tests.integration.test_main_text import PAGES
+from tests.unit.analysis.test_clusters import write
 
 
 @pytest.fixture
 def pages(tmp_path: Path) -> Path:
-    path = tmp_path / "pages.jsonl"
     records = [{"url": url, "body": body} for url, body in PAGES.items()]
-    lines = [json.dumps(each) + "\n" for each in [*records, {"body": "no URL"}]]
-    path.write_text("".join(lines))
-    return path
+    return write(tmp_path / "pages.jsonl", [*records, {"body": "no URL"}])
 
 
 def test_each_page_has_a_line_with_its_text(pages: Path) -> None:
