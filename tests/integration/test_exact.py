@@ -14,7 +14,6 @@ from streamer.model import SIMILARITY_ONE
 from streamer.stored.deep_check import check_index
 from streamer.stored.store import Store
 from tests.helpers.commands import run
-from tests.unit.analysis.sample.test_score import documentation  # noqa: F401 - a fixture
 
 WIDTH = 5
 WORDS = 400
