@@ -6,7 +6,6 @@ order in which they were named first, and how far each was judged. Whatever it d
 refused, and never taken for a broken promise.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
@@ -132,17 +131,11 @@ def _check_repeatable(index: ReadIndex, catalogue: Catalogue, folder: Path) -> I
         raise refused("its settings were changed on the way, and it does not know where")
     if state.positions.get("commands"):
         raise refused("pages of it were forgotten, and it does not know when")
-    if why := next(filter(None, map(_find_missing, catalogue.entries)), _twice(catalogue.entries)):
+    if why := next(filter(None, map(_find_missing, catalogue.entries)), ""):
         raise refused(why)
     if catalogue.by_turns or _read_by_turns(index):
         raise refused("its files were read by turns, and it does not know in which order")
     return settings
-
-
-def _twice(entries: Sequence[SourceEntry]) -> str:
-    """Return why verdicts do not say of which file they are; "" where they do."""
-    names = Counter((entry.name, entry.partition) for entry in entries)
-    return next((f"two of its files were called {n}" for (n, _), k in names.items() if k > 1), "")
 
 
 def _find_missing(entry: SourceEntry) -> str:
