@@ -73,3 +73,11 @@ def test_pairs_of_one_label_are_right_wrong_or_missed() -> None:
     assert found == ConfusionCounts(
         true_positive=1, false_positive=2, false_negative=1, true_negative=2
     )
+
+
+def test_the_adjusted_rand_index_has_the_published_value() -> None:
+    # The example of Yeung and Ruzzo 2001, Details of the adjusted Rand index.
+    table = [[1, 1, 0], [1, 2, 1], [0, 0, 4]]
+    cells = [(i, j) for i, row in enumerate(table) for j, n in enumerate(row) for _ in range(n)]
+    one, other = [cell[0] for cell in cells], [cell[1] for cell in cells]
+    assert datasets.adjusted_rand_index(one, other) == pytest.approx(0.3125, abs=1e-3)

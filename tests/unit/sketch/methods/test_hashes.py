@@ -21,6 +21,13 @@ def remainder(dividend: int, divisor: int) -> int:
     return dividend
 
 
+def times(one: int, other: int) -> int:
+    product = 0
+    for bit in range(hashes.DEGREE):
+        product ^= one << bit if other >> bit & 1 else 0
+    return remainder(product, WHOLE)
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -32,6 +39,12 @@ def remainder(dividend: int, divisor: int) -> int:
 )  # fmt: skip
 def test_a_hash_of_the_collections_key_has_the_published_value(name: str, value: int) -> None:
     assert hashes.HASHES[name](ALPHABET, 0) == value
+
+
+def test_crc32_has_the_published_values() -> None:
+    """Tables print the same bits signed."""
+    for text, value in ((b"My war is over.", 1759088479), (b"My war is over!", -127495474)):
+        assert hashes.HASHES["crc32"](text, 0) == value % (1 << 32)
 
 
 @given(st.binary(max_size=40), st.integers(0, (1 << 32) - 1))
@@ -47,6 +60,18 @@ def test_rabins_fingerprint_is_the_remainder_of_the_text_as_a_polynomial(data: b
     dividend = 1 << 8 * len(data) | int.from_bytes(data, "big")
     assert hashes.rabin64(data) == remainder(dividend, WHOLE)
     assert hashes.HASHES["rabin"](data, 0) == hashes.rabin64(data)
+
+
+def test_rabins_polynomial_is_irreducible() -> None:
+    """By Rabin's test: x**(2**64) = x, and x**(2**32) - x has no factor in common with it."""
+    powers = [2]
+    for _ in range(hashes.DEGREE):
+        powers.append(times(powers[-1], powers[-1]))
+    assert powers[hashes.DEGREE] == 2
+    one, other = WHOLE, powers[hashes.DEGREE // 2] ^ 2
+    while other:
+        one, other = other, remainder(one, other)
+    assert one == 1
 
 
 @pytest.mark.parametrize("name", hashes.HASHES)

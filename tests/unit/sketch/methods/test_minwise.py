@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamer.sketch.method import ABSENT_KEY, Measure, PageText, pack_slots, sketch_similarity
-from streamer.sketch.method_signer import class_keys
+from streamer.sketch.method_signer import block_hashes, class_keys
 from streamer.sketch.methods.shingled import ShingleParameters, Shingler, megashingles_of
 from streamer.sketch.scheme import choose, method
 from streamer.sketch.settings import SignatureSettings
@@ -145,3 +145,24 @@ def test_a_megashingle_is_equal_exactly_if_two_supershingles_are(equal: list[boo
     assert len(shared) == sum(1 for _ in combinations(range(sum(equal)), 2))
     score = sketch_similarity(int(Measure.SLOTS), pack_slots(first), pack_slots(second))
     assert (score >= round(choose("megashingles").threshold * 10_000)) == bool(shared)
+
+
+# ---- chances ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("resemblance", "two_of_six", "one_of_six"),
+    [(0.8, 0.026, 0.237), (0.9, 0.415, 0.790), (0.95, 0.879, 0.982)],
+)
+def test_supershingles_find_as_many_pairs_as_the_binomial_says(
+    resemblance: float, two_of_six: float, one_of_six: float
+) -> None:
+    """Min-hashes of a pair are each equal with the probability of its resemblance."""
+    random, pairs, blocks, rows = np.random.default_rng(int(resemblance * 100)), 20_000, 6, 14
+    one, other = random.integers(0, 1 << 32, (2, pairs, blocks * rows), np.uint32)
+    other = np.where(random.random(one.shape) < resemblance, one, other)
+    hashed = [np.array([block_hashes(each, rows, 1) for each in side]) for side in (one, other)]
+    equal = (hashed[0] == hashed[1]).sum(axis=1)
+    for least, expected in ((2, two_of_six), (1, one_of_six)):
+        error = (expected * (1 - expected) / pairs) ** 0.5
+        assert (equal >= least).mean() == pytest.approx(expected, abs=4 * error + 0.0005)
