@@ -280,6 +280,18 @@ def test_a_chart_has_axes_and_its_numbers_where_one_points(tab: Page) -> None:
     assert readout.text_content() == "page 1: 27 unique, 20 similar, 0 equal"
 
 
+def test_a_title_names_its_object_and_a_list_is_sorted_and_given_as_csv(
+    tab: Page, address: str
+) -> None:
+    row = answer(address, "clusters.json", limit=1)["clusters"][0]
+    tab.goto(f"cluster?{urlencode({'place': row['place']})}")
+    assert tab.title().startswith(f"{row['duplicates']} duplicates of ")
+    tab.goto("hosts?sort=host")
+    assert tab.get_by_role("link", name="as CSV").get_attribute("href") == "/hosts.csv?sort=host"
+    tab.get_by_role("link", name="pages", exact=True).click()
+    assert tab.locator("th[aria-sort=descending]").inner_text().startswith("pages")
+
+
 def test_a_whole_table_sorts_and_filters_in_the_browser(browser: Browser, address: str) -> None:
     tab = browser.new_page(base_url=address)
     tab.goto("dead-letters?code=not_an_object")

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from streamer.pages import parse
 from streamer.pages.chunk import PageBatch
 from streamer.pages.mapping import DEFAULT_MAPPING, FieldMapping, parse_fields
 from streamer.pages.parse import PageParser
@@ -79,17 +78,6 @@ def test_a_type_changes_where_it_is_not_the_one_before(batch: list[bytes]) -> No
 def test_strings_without_newlines_are_gathered_as_they_are(strings: list[bytes]) -> None:
     slices = Slices.joined(strings)
     assert gather(slices.data, slices.starts, slices.ends) == strings
-
-
-def test_bodies_without_a_type_are_looked_at_alone_only_if_they_have_a_tag(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    alone: list[bytes] = []
-    monkeypatch.setattr(parse, "has_element", alone.append)
-    bodies = [rb"one\ntwo \u00e9", rb"x \u003cp>", b"a <b> c", rb"\\u"]
-    lines = [b'{"url": "u", "body": "' + body + b'"}' for body in bodies]
-    PageParser().parse_messages(0, 4, [(i, b"", line) for i, line in enumerate(lines)])
-    assert alone == bodies[1:3]
 
 
 named = [
