@@ -54,7 +54,7 @@ def test_a_record_comes_back_as_it_was_and_can_be_written(sent: Record) -> None:
     assert got.numbers.tolist() == sent.numbers.tolist()
     if isinstance(sent.items, Pages):
         assert isinstance(got.items, Pages)
-        assert got.items.keys.flags.writeable, "a kernel would be compiled anew"
+        assert got.items.keys.flags.writeable, "a kernel would be compiled again"
     else:
         assert got.items == sent.items
     assert pack_record(got, IDENTITY) == packed
