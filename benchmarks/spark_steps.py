@@ -7,8 +7,6 @@ many of their words changed: one leaves them duplicates; of four, most keys are 
 none is a duplicate. Spark runs here on all cores: its time is that of the clock, times the cores.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import random

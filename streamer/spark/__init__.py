@@ -7,8 +7,6 @@
 Only this package knows Spark. It uses the API of data frames alone, so Spark Connect takes it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple, Unpack

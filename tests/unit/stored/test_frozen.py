@@ -1,7 +1,6 @@
 """Frozen keys at their bounds; tests/property/test_frozen_keys.py has what is found by chance."""
 
 import itertools
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -27,7 +26,6 @@ from streamer.stored.store import Store
 from tests.helpers.stored_rows import flush
 from tests.property.test_frozen_keys import (
     AnySlots,
-    a_store,
     found,
     freeze,
     noted_generations,
@@ -40,9 +38,9 @@ from tests.unit.index.test_shard_expiry import after
 
 
 @pytest.fixture
-def store() -> Iterator[Store]:
-    with a_store() as made:
-        yield made
+def store(store: Store) -> Store:
+    flush(store, range(1))
+    return store
 
 
 @pytest.fixture
