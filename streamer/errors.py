@@ -18,7 +18,7 @@ What the system or RocksDB says of an index becomes one of these here, with caus
 import contextlib
 import errno
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 _USER = re.compile(
@@ -116,6 +116,16 @@ class SkippedRecord(Exception):  # noqa: N818 - not an error of the run
     def __init__(self, code: str) -> None:
         super().__init__(code)
         self.code = code
+
+
+@contextlib.contextmanager
+def on_failure(undo: Callable[[], object]) -> Iterator[None]:
+    """Call `undo` if the body raises anything, an interrupt included."""
+    try:
+        yield
+    except BaseException:
+        undo()
+        raise
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from streamer.compression import is_parquet, is_table_name
 from streamer.errors import SettingsError
 from streamer.pages.remote import is_remote
 from streamer.panels import FIELDS, KAFKA, OUTPUTS
-from streamer.run.kept_texts import TEXTS_SUFFIX
+from streamer.run.kept_tables import TEXTS_SUFFIX
 from streamer.run.output_checks import (
     LINES_SUFFIX,
     ROWS_SUFFIX,

@@ -216,7 +216,7 @@ class IndexReader:
             rows = 0
             for folder in folders_of(self._folder):
                 with closing(self._open(folder)) as kept:
-                    signature, settings, rows = kept.signature, kept.settings, rows + kept.rows
+                    signature, settings, rows = kept.signature, kept.settings, rows + kept.meta.rows
             self._facts = IndexFacts(
                 self._folder.name, rows, flushes, signature.method,
                 "main" if signature.takes_main_text else "visible", settings.threshold,

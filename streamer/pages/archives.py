@@ -15,9 +15,10 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from streamer.errors import InputError, InvalidPage
 from streamer.pages import remote
@@ -82,20 +83,16 @@ def requests_for(places: Sequence[ArchiveRange]) -> list[_Request]:
     made: list[_Request] = []
     for number in sorted(range(len(places)), key=lambda each: places[each]):
         archive, start, end = places[number]
-        last = made[-1] if made else None
-        if (
-            last is None
-            or last.archive != archive
-            or start > last.end + GAP_BYTES_MAX
-            or max(end, last.end) - last.start > RANGE_BYTES_MAX
-        ):
+        last = made[-1] if made else _Request("", 0, 0)
+        gap, size = start - last.end, max(end, last.end) - last.start
+        if last.archive != archive or gap > GAP_BYTES_MAX or size > RANGE_BYTES_MAX:
             made.append(last := _Request(archive, start, end))
         last.end = max(last.end, end)
         last.numbers.append(number)
     return made
 
 
-class ArchiveReader:
+class ArchiveReader(AbstractContextManager["ArchiveReader"]):
     """Reads places in archives; a context manager that stops what is still read.
 
     `root` is the folder or URL that most of them are below.
@@ -111,9 +108,6 @@ class ArchiveReader:
         self._reached: dict[str, list[str]] = {}  # by store the URLs it has given last, two of them
         self._dead: set[str] = set()  # stores that gave nothing, while others did
         self._failures: Counter[str] = Counter()  # by store, of archives that it did not give
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_error: object) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -195,13 +189,11 @@ class ArchiveReader:
             if code in _OF_ALL_FILES:
                 raise InputError(f"{path}: {what}; check the disk") from error
             if code in _AS_OF_NO_DISK and last and not os.path.isfile(last):  # noqa: PTH113 - as below
-                raise InputError(
-                    f"{path}: {what}, and {last} was read before and is gone; check the disk"
-                ) from error
+                why = f"{path}: {what}, and {last} was read before and is gone; check the disk"
+                raise InputError(why) from error
             if not (remote.is_remote(self._root) or os.path.isdir(self._root or ".")):  # noqa: PTH112 - of many thousand
-                raise InputError(
-                    f"{self._root}: the folder of the archives is not there"
-                ) from error
+                why = f"{self._root}: the folder of the archives is not there"
+                raise InputError(why) from error
             return _unreadable(what)
         self._reached_here = path
         return StoredRange(data, Version(os.path.realpath(path), found.st_size, _digest(head)))

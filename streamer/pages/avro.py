@@ -38,7 +38,6 @@ _LOGICAL_TYPES = {
 }  # fmt: skip
 _INNER = "union"
 _AROUND = {"type": "record", "name": "streamer.Around"}  # takes no bytes of its own
-_NAMED = {"record", "error", "enum", "fixed"}
 _encode = msgspec.json.Encoder(enc_hook=str, decimal_format="number").encode
 
 
@@ -149,7 +148,7 @@ class _Types:
         usable = dict(schema)
         if schema.get("logicalType") not in _LOGICAL_TYPES:
             usable.pop("logicalType", None)
-        if kind in _NAMED:
+        if kind in {"record", "error", "enum", "fixed"}:
             return usable, self._define(usable, kind, space, depth)
         for part in ("items", "values"):
             if kind in {"array", "map"} and part in schema:
@@ -158,9 +157,9 @@ class _Types:
         return usable, self._height_of(kind, space)
 
     def _union(self, schema: list[Any], space: str, depth: int) -> tuple[list[Any], int]:
+        null = "null", {"type": "null"}
         found = [
-            (each, 1) if each in ("null", {"type": "null"}) else self._type(each, space, depth + 1)
-            for each in schema
+            (each, 1) if each in null else self._type(each, space, depth + 1) for each in schema
         ]
         return [usable for usable, _ in found], max((height for _, height in found), default=1)
 

@@ -33,9 +33,7 @@ _ESSENCE = re.compile(
 _HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 _MEANT_FOR_HTML = frozenset({"text/htm", "text/xhtml", "application/html", "application/xhtml"})
 # Types that servers and crawlers give when they do not know.
-_VAGUE_TYPES = frozenset(
-    {"", "application/octet-stream", "application/xml", "text/xml", "unknown/unknown"}
-)
+_VAGUE_TYPES = {"", "application/octet-stream", "application/xml", "text/xml", "unknown/unknown"}
 # Text that is written for programs, never a page, whatever `pages_type` says of text/*.
 PROGRAM_TYPES = frozenset(
     {

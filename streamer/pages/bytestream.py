@@ -16,25 +16,20 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import xxhash
 
-from streamer.errors import InputError
+from streamer.errors import InputError, on_failure
+from streamer.pages import stored_file
 from streamer.pages.made_bytes import MadeBytes
 from streamer.pages.members import BUFFER_BYTES, Gap, begin_members, expanded
 from streamer.pages.remote import RemoteFile, RemoteObject, is_remote, look_up_file, name_of
 from streamer.pages.spread_json import JsonLines, ObjectLines, is_spread
-from streamer.pages.stored_file import (
-    TICK_SECONDS,
-    StoredFile,
-    explaining_disk,
-    read_beginning,
-    status_of,
-)
+from streamer.pages.stored_file import TICK_SECONDS, StoredFile
 
 PIPE_BYTES = 1 << 20  # what Linux gives any user: the ends of a pipe wake each other less often
 STANDARD_INPUT = "-"
@@ -133,7 +128,7 @@ def _open(path: str) -> io.FileIO:
     Raises:
         InputError: it cannot be opened.
     """
-    with explaining_disk(path):
+    with stored_file.explaining_disk(path):
         if path != STANDARD_INPUT:
             return io.FileIO(Path(path))
         file = io.FileIO(sys.stdin.fileno(), closefd=False)
@@ -142,13 +137,14 @@ def _open(path: str) -> io.FileIO:
     return file
 
 
-class ByteStream:
+class ByteStream(AbstractContextManager["ByteStream"]):
     """A source's decompressed bytes; a context manager that closes what it opened.
 
     Attributes:
         reader: the bytes; reading raises `InputError` where the disk fails.
         status: the file's as it was opened, its size first (`status_of`).
         hurry: how long records may wait, if it is a pipe; if that is limited, `reader` pauses.
+        is_compressed: the stored bytes are others.
         is_converted: what is read was made of the file's bytes.
         place: what opens the file for a reader that seeks: its path, or the open remote file.
     """
@@ -161,9 +157,11 @@ class ByteStream:
         Raises:
             InputError: it cannot be opened or read.
         """
-        self._file = _open(path) if remote is None else remote.open()
+        self._file = _open(path) if remote is None else RemoteFile(remote)
         self.place: str | RemoteFile = path if isinstance(self._file, io.FileIO) else self._file
-        self.status = remote.status if remote else status_of(os.fstat(self._file.fileno()))
+        self.status = (
+            remote.status if remote else stored_file.status_of(os.fstat(self._file.fileno()))
+        )
         self._stored = StoredFile(self._file, path)
         self._looked_at: _Again | None = None
         self.hurry = Hurry(None if self._stored.is_regular else chunk_seconds)
@@ -171,18 +169,12 @@ class ByteStream:
         self.is_converted = False
         self._damage_of_made: Callable[[], str] = str
         self._lacks_all = not self.status[0] and path.lower().endswith((".gz", ".zst"))
-        try:
+        with on_failure(self._file.close):
             self._members = begin_members(self._stored, path, hold_seconds)
-        except InputError:
-            self._file.close()
-            raise
+        self.is_compressed = self._members is not None
         self._stored.pauses = self.hurry.seconds is not None
-        self.reader: io.BufferedReader[Any] = io.BufferedReader(
-            self._members or self._stored, BUFFER_BYTES
-        )
-
-    def __enter__(self) -> Self:
-        return self
+        raw = self._members or self._stored
+        self.reader: io.BufferedReader[Any] = io.BufferedReader(raw, BUFFER_BYTES)
 
     def __exit__(self, *_error: object) -> None:
         self.close()
@@ -218,11 +210,6 @@ class ByteStream:
     def bytes_read(self) -> int:
         """The number of bytes taken from the file as stored."""
         return self._stored.furthest
-
-    @property
-    def is_compressed(self) -> bool:
-        """Return whether the stored bytes are others."""
-        return self._members is not None
 
     @property
     def damage(self) -> str | None:
@@ -286,7 +273,7 @@ def first_bytes(path: str, size: int) -> bytes:
     Raises:
         InputError: the file cannot be read.
     """
-    return expanded(read_beginning(path, BUFFER_BYTES)[1], size)
+    return expanded(stored_file.read_beginning(path, BUFFER_BYTES)[1], size)
 
 
 def read_whole(given: str, bytes_max: int) -> bytes:
@@ -296,8 +283,7 @@ def read_whole(given: str, bytes_max: int) -> bytes:
         InputError: it cannot be read, is damaged, or has more than `bytes_max`.
         SettingsError: the extra that a URL needs is not installed, or credentials are missing.
     """
-    is_url = is_remote(given)
-    name, remote = (name_of(given), look_up_file(given)) if is_url else (given, None)
+    name, remote = (name_of(given), look_up_file(given)) if is_remote(given) else (given, None)
     with ByteStream(name, remote=remote) as stream:
         data = stream.look(bytes_max + 1)
         if stream.damage:

@@ -103,9 +103,8 @@ def parse_capture(line: bytes, columns: str = "", root: str = "") -> Capture:
     if not all(map(_NUMBER.fullmatch, numbers)) or not int(numbers[1]):
         raise InvalidPage("bad_cdx_line", "offset or length is no usable number")
     start, length = map(int, numbers)
-    return Capture(
-        found["url"], ArchiveRange(_archive(root, found["filename"]), start, start + length)
-    )
+    place = ArchiveRange(_archive(root, found["filename"]), start, start + length)
+    return Capture(found["url"], place)
 
 
 def _archive(root: str, name: str) -> str:
@@ -132,11 +131,8 @@ def _fields(line: bytes, columns: str) -> dict[str, str]:
     columns = columns or _USUAL_COLUMNS.get(len(words), "")
     if len(words) != len(columns):
         raise InvalidPage("bad_cdx_line", f"{len(words)} columns")
-    return {
-        _NAMES[letter]: word
-        for letter, word in zip(columns, words, strict=True)
-        if letter in _NAMES
-    }
+    pairs = zip(columns, words, strict=True)
+    return {_NAMES[letter]: word for letter, word in pairs if letter in _NAMES}
 
 
 def _texts(found: Mapping[str, Any]) -> dict[str, str]:
@@ -168,10 +164,8 @@ class CdxRecords(Records):
         super().__init__(file, stream)
         stream.wait()
         first = (stream.beginning(FIRST_BYTES) if file.is_regular else stream.first).split(b"\n")[0]
-        is_header = first.startswith(b" CDX ")
-        self._columns = (
-            first.decode(errors="replace")[4:].replace(" ", "").strip() if is_header else ""
-        )
+        letters = first.decode(errors="replace")[4:].replace(" ", "").strip()
+        self._columns = letters if first.startswith(b" CDX ") else ""
         self._root = archives_root(file.cdx_base) or root_of(file.name)
         self._bound = file.page_bytes_max + HEADERS_BYTES_MAX
 
@@ -273,9 +267,8 @@ class CdxRecords(Records):
         archive, start, end = wanted.place
         try:
             data, version = read()
-            record = first_record(
-                first_member(data, self._bound), line.ordinal, self._file.page_bytes_max
-            )
+            member = first_member(data, self._bound)
+            record = first_record(member, line.ordinal, self._file.page_bytes_max)
             _check_url(record, wanted.url)
         except InvalidPage as fault:
             name = name_of(archive) if is_remote(archive) else archive  # without what signs it

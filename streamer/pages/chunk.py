@@ -169,6 +169,9 @@ class Chunk:
         return (own + np.arange(len(own))).astype(np.uint64)
 
 
+_LISTS = "sequences", "message_keys", "urls", "flags", "carried", "times", "scopes"  # of a batch
+
+
 @dataclass(slots=True)
 class PageBatch:
     """Pages as parallel lists, one entry a page, ascending by `sequences`.
@@ -204,15 +207,7 @@ class PageBatch:
     def keep(self, kept: npt.NDArray[np.bool_]) -> None:
         """Leave out all pages but the `kept` ones from the lists; `bodies` are the caller's."""
         if not kept.all():
-            for name in (
-                "sequences",
-                "message_keys",
-                "urls",
-                "flags",
-                "carried",
-                "times",
-                "scopes",
-            ):
+            for name in _LISTS:
                 setattr(self, name, list(compress(getattr(self, name), kept.tolist())))
 
 
@@ -230,14 +225,10 @@ class Ending:
 
 
 def rejected(
-    sequence: int,
-    fault: InvalidPage,
-    value: bytes,
-    key: bytes | None = None,
-    size: int | None = None,
+    sequence: int, fault: InvalidPage, value: bytes, key: bytes | None = None, size: int = -1
 ) -> RejectedRecord:
     """Return the dead letter of a record of `size` bytes that begins with `value`, or is that."""
-    kept, size = (value, len(value)) if size is None else (value[:KEPT_BYTES_MAX], size)
+    kept, size = (value, len(value)) if size < 0 else (value[:KEPT_BYTES_MAX], size)
     return RejectedRecord(sequence, fault.code, fault.detail, key, kept, size)
 
 

@@ -17,6 +17,7 @@ import zlib
 from collections.abc import Callable, Sequence
 
 import brotli
+import msgspec
 
 from streamer.compression import zstd
 from streamer.errors import InvalidPage
@@ -78,13 +79,11 @@ def undo_chunks(body: bytes, *, declared: bool) -> bytes:
     parts: list[bytes] = []
     at = 0
     while size_line := _CHUNK_SIZE.match(body, at):
-        size = int(size_line[1], 16)
-        begin = size_line.end()
+        begin, size = size_line.end(), int(size_line[1], 16)
         at = begin + size
-        if size == 0 or at >= len(body):
-            parts.append(body[begin:at])
-            return b"".join(parts) if declared or len(parts) > 1 else body
         parts.append(body[begin:at])
+        if size == 0 or at >= len(body):
+            return b"".join(parts) if declared or len(parts) > 1 else body
         at += 2 if body.startswith(b"\r\n", at) else 1 if body.startswith(b"\n", at) else len(body)
         if len(parts) > CHUNKS_MAX:
             raise InvalidPage("bad_content_encoding", f"more than {CHUNKS_MAX} chunks")
@@ -239,12 +238,11 @@ _CHARSET = re.compile(r"charset\s*=\s*[\"']?([^\s;\"',]{1,64})", re.IGNORECASE)
 _QUOTE = 0x22
 
 
-def plain_body(raw: memoryview) -> memoryview | None:
+def plain_body(raw: msgspec.Raw) -> memoryview | None:
     """Return the inside of a JSON string that is not blank; None for any other value."""
-    if len(raw) <= 2 or raw[0] != _QUOTE:  # noqa: PLR2004 - the two quotes
-        return None
-    body = raw[1:-1]
-    return None if is_blank_escaped(body) else body
+    whole = memoryview(raw)
+    body = whole[1:-1]
+    return body if body and whole[0] == _QUOTE and not is_blank_escaped(body) else None
 
 
 def is_blank_escaped(body: memoryview) -> bool:

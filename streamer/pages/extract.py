@@ -15,21 +15,14 @@ import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import msgspec
 
 from streamer.errors import InvalidPage, SkippedRecord
 from streamer.hosts import host_of
+from streamer.pages import encodings
 from streamer.pages.body import essence_of, foreign_kind, is_binary, looks_like_html
-from streamer.pages.encodings import (
-    charset_of,
-    decode_base64,
-    guess_base64,
-    is_not_blank,
-    plain_body,
-    split_names,
-    undo_encodings,
-)
 from streamer.pages.mapping import POINTER_FIELDS, FieldMapping
 from streamer.pages.message import MISSING, Fields, field_at, parse_pointer
 from streamer.pages.times import epoch_ms, normalise_time
@@ -53,17 +46,13 @@ def clean_url(url: str) -> str:
     """
     if not url.isprintable() or url[:1] == " " or url[-1:] == " ":
         url = _SURROGATE.sub(_UNREAD, _REMOVED.sub("", url.strip(_AROUND)))
-        url = _CONTROL.sub(_percent_encoded, url)
+        url = _CONTROL.sub(lambda found: quote(found[0]), url)
     if not url:
         raise InvalidPage("missing_url", "the URL is empty")
     # A character takes up to four bytes: only a long URL is worth encoding to see how long.
     if len(url) * 4 > URL_BYTES_MAX and len(url.encode()) > URL_BYTES_MAX:
         raise InvalidPage("url_too_long", f"{len(url.encode())} bytes, at most {URL_BYTES_MAX}")
     return url
-
-
-def _percent_encoded(found: re.Match[str]) -> str:
-    return "".join(f"%{byte:02X}" for byte in found[0].encode())
 
 
 CARRIED_BYTES_MAX = 4 << 10  # of one value, as JSON
@@ -97,9 +86,7 @@ class Extractor:
         self._mapping = mapping
         self._limit = page_bytes_max
         self._accepts_type = lru_cache(_TYPES_KEPT_MAX)(mapping.accepts_type)
-        self._carry: list[tuple[str, Callable[[Fields], Any]]] = [
-            (name, self._carry_value(name)) for name in carry
-        ]
+        self._carry = [(name, self._carry_value(name)) for name in carry]
         self.missing = set(carry)  # what is to be carried, and no page has had until now
         pointers = [tokens for name in POINTER_FIELDS for tokens in getattr(mapping, name)]
         pointers += [_pointer_of(name) for name in carry if name not in POINTER_FIELDS]
@@ -137,15 +124,14 @@ class Extractor:
         Raises:
             InvalidPage: `missing_scope`.
         """
-        value = (
-            host_of(url) if self._scope == HOST else whole_number(field_at(fields, self._scope_at))
-        )
+        is_host = self._scope == HOST
+        value = host_of(url) if is_host else whole_number(field_at(fields, self._scope_at))
         if isinstance(value, str) and _UNREAD in value:  # one sign for many that were not read
             raise InvalidPage("missing_scope", f"{self._scope}: not valid Unicode")
-        if self._scope == HOST:
-            if value:
-                return str(value).encode()
+        if is_host and not value:
             raise InvalidPage("missing_scope", "the URL has no host")
+        if is_host:
+            return str(value).encode()
         if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
             raise InvalidPage("missing_scope", f"{self._scope}: neither a text nor a whole number")
         return msgspec.json.encode(value)
@@ -176,7 +162,8 @@ class Extractor:
         mapping = self._mapping
         for tokens in mapping.body if mapping.base64 == "no" else ():
             raw = fields.get(tokens[0]) if len(tokens) == 1 else None
-            if isinstance(raw, msgspec.Raw) and (plain := plain_body(memoryview(raw))) is not None:
+            plain = encodings.plain_body(raw) if isinstance(raw, msgspec.Raw) else None
+            if plain is not None:
                 _refuse_foreign(plain)
                 return plain, ESCAPED | self._html_flag(plain, content_type)
         text = self._found(fields, "body")
@@ -185,39 +172,38 @@ class Extractor:
             found = self._unpack(text)
             if isinstance(found, bytes):
                 return self._decode(fields, found, content_type)
-            body = is_not_blank(text.encode(errors="replace"))
+            body = encodings.is_not_blank(text.encode(errors="replace"))
             _refuse_foreign(body)
             return body, self._html_flag(body, content_type)
         if isinstance(packed, str):
-            return self._decode(fields, decode_base64(packed), content_type)
+            return self._decode(fields, encodings.decode_base64(packed), content_type)
         for name, value in (("body", text), ("body_base64", packed)):
             if value is not MISSING:
                 raise InvalidPage("wrong_type", f"{name}: {_kind(value)}")
-        if any(
-            field_at(fields, tokens) is None for tokens in (*mapping.body, *mapping.body_base64)
-        ):
+        places = (*mapping.body, *mapping.body_base64)
+        if any(field_at(fields, tokens) is None for tokens in places):
             raise InvalidPage("wrong_type", "body: null")
         raise InvalidPage("missing_body", "none of the mapping's places holds one")
 
     def _unpack(self, text: str) -> bytes | None:
         """Return the bytes that a base64 `body` encodes, or None where it is text."""
         if self._mapping.base64 == "yes":
-            return decode_base64(text)
-        return guess_base64(text) if self._mapping.base64 == "try" else None
+            return encodings.decode_base64(text)
+        return encodings.guess_base64(text) if self._mapping.base64 == "try" else None
 
     def _decode(self, fields: Fields, body: bytes, content_type: str | None) -> tuple[bytes, int]:
         """Return a body of bytes as UTF-8, with its flags."""
         names = self._scalar(fields, "content_encoding")
-        body = undo_encodings(body, split_names(names or ""), self._limit)
-        charset = self._scalar(fields, "charset") or charset_of(content_type)
+        body = encodings.undo_encodings(body, encodings.split_names(names or ""), self._limit)
+        charset = self._scalar(fields, "charset") or encodings.charset_of(content_type)
         body = cut_utf16(body, charset)  # whose bytes look like no text
         untold = not essence_of(content_type or "") and is_binary(body)
         if untold and foreign_kind(body) in {None, "binary"}:
             raise SkippedRecord("type_not_text")
         _refuse_foreign(body)
-        html = looks_like_html(is_not_blank(body), content_type)
+        html = looks_like_html(encodings.is_not_blank(body), content_type)
         text = decode_body(body, charset, html=html)[0]
-        return is_not_blank(text), HTML if html else 0
+        return encodings.is_not_blank(text), HTML if html else 0
 
     def _html_flag(self, body: Buffer, content_type: str | None) -> int:
         if self._mapping.body_is == "auto":

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
-from streamer.errors import InputError
+from streamer.errors import InputError, on_failure
 from streamer.pages import folders, formats
 from streamer.pages.bytestream import FIRST_BYTES, STANDARD_INPUT, ByteStream, first_bytes
 from streamer.pages.chunk import PAGE_BYTES_MAX, Chunk, Ending
@@ -117,15 +117,12 @@ class Source(InputFile):
             InputError: the file cannot be opened or read, or is of another kind.
         """
         stream = ByteStream(self.name, chunk_seconds, self.remote)
-        try:
+        with on_failure(stream.close):
             kind = self._format(stream)
             if kind.is_utf8 and self.is_regular:
                 head = stream.look(_CHARSET_BYTES)[:_CHARSET_BYTES]
                 formats.check_charset(self.name, head, json=kind is formats.JSON_LINES)
             return kind.open(self, stream)
-        except BaseException:
-            stream.close()
-            raise
 
     def is_converted(self) -> bool:
         """Return whether the same records may lie in a file that begins with other bytes.
@@ -252,9 +249,8 @@ def open_sources(
             if key not in sources:
                 regular = is_folder or _check(name)
                 url = f"{url_prefix}{quote(_below(path, name))}" if url_prefix else name
-                sources[key] = Source(
-                    name, regular, page_bytes_max, url, columns, objects.get(name), cdx_base
-                )
+                file = objects.get(name)
+                sources[key] = Source(name, regular, page_bytes_max, url, columns, file, cdx_base)
     return Sources([*sources.values()], skipped)
 
 
@@ -287,8 +283,23 @@ def list_files_below(folder: str, choice: folders.FolderChoice = folders.ANY) ->
     Raises:
         InputError: the folder or a page file cannot be read.
     """
+    files, others, waiting = list[str](), dict[str, str](), [str(Path(folder))]
     with explaining_disk(folder, "check the directory"):
-        files, others = _list_files(str(Path(folder)))
+        while waiting:  # `os.walk` ends at a depth of 1,000
+            try:
+                entries = [*os.scandir(at := waiting.pop())]
+            except PermissionError as error:
+                why = f"{at}: no permission to read the folder; change its mode or the user"
+                raise InputError(why) from error
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                elif entry.is_dir():
+                    others[entry.path] = folders.LINK
+                elif entry.is_file() or entry.is_symlink():
+                    files.append(entry.path)
+                else:
+                    others[entry.path] = folders.NO_FILE
     names = sorted(path.removeprefix("./") for path in files)
     found = _choose(folder, names, choice, _whole)
     return FolderFiles(found.pages, found.others | others)
@@ -349,31 +360,6 @@ def _kind(name: str) -> Format | None:
     return None if is_other else formats.format_of(name, head)
 
 
-def _list_files(folder: str) -> tuple[list[str], dict[str, str]]:
-    """Return the files below a folder, however deep, and of which kind what is none is.
-
-    `os.walk` ends at a depth of 1,000.
-    """
-    files, others, waiting = list[str](), dict[str, str](), [folder]
-    while waiting:
-        try:
-            entries = [*os.scandir(at := waiting.pop())]
-        except PermissionError as error:
-            raise InputError(
-                f"{at}: no permission to read the folder; change its mode or the user"
-            ) from error
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                waiting.append(entry.path)
-            elif entry.is_dir():
-                others[entry.path] = folders.LINK
-            elif entry.is_file() or entry.is_symlink():
-                files.append(entry.path)
-            else:
-                others[entry.path] = folders.NO_FILE
-    return files, others
-
-
 def _readable_head(name: str) -> bytes:
     """Return the first bytes of a regular file, none of a pipe, once it is known to be readable."""
     if not name.isprintable():
@@ -398,9 +384,8 @@ def _check(name: str) -> bool:
     head = _readable_head(name)
     if not path.is_file():
         if (kind := formats.format_by_name(name)) and not kind.packed:
-            raise InputError(
-                f"{name}: a {kind.name} file cannot be read from a pipe; name the file"
-            )
+            why = f"{name}: a {kind.name} file cannot be read from a pipe; name the file"
+            raise InputError(why)
         return False
     _check_format(name, head)
     return True

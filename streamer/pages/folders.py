@@ -184,9 +184,8 @@ def _actions(name: str, data: bytes) -> list[_Action]:
             rows = parquet.read_table(io.BytesIO(data), columns=["add"]).to_pylist()
         return [msgspec.convert(row, _Action) for row in rows]
     except (msgspec.MsgspecError, UnicodeDecodeError, OSError, ValueError) as error:
-        raise InputError(
-            f"{name}: cannot be read as a Delta log ({error}); copy it again"
-        ) from error
+        why = f"{name}: cannot be read as a Delta log ({error}); copy it again"
+        raise InputError(why) from error
 
 
 def _check_whole(name: str, part: _Add) -> None:

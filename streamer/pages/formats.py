@@ -10,8 +10,7 @@ from functools import partial
 from streamer.compression import ARROW_ENDINGS, PARQUET_ENDINGS
 from streamer.errors import InputError
 from streamer.pages.cdx import CdxRecords, begins_cdx
-from streamer.pages.letters import LetterRecords
-from streamer.pages.lines import open_json_lines, small_lines
+from streamer.pages.lines import LetterRecords, open_json_lines, small_lines
 from streamer.pages.members import GZIP_MAGIC, ZSTD_MAGIC
 from streamer.pages.page_files import TYPES, PageFileRecords, small_page
 from streamer.pages.records import Format
@@ -23,14 +22,8 @@ from streamer.text.charset import other_charset
 
 
 def _tables(kind: str, suffixes: tuple[str, ...], magic: bytes) -> Format:
-    return Format(
-        kind,
-        suffixes,
-        partial(open_table_records, kind=kind),
-        begins=lambda head: head.startswith(magic),
-        packed=(),
-        check=needs_arrow,
-    )
+    rows = partial(open_table_records, kind=kind)
+    return Format(kind, suffixes, rows, lambda head: head.startswith(magic), (), check=needs_arrow)
 
 
 def _archives(kind: str, *suffixes: str) -> Format:

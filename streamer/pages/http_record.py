@@ -70,11 +70,9 @@ def _split(block: bytes) -> tuple[str, dict[str, Any], bytes]:
 
     The last head counts: interim responses and proxies leave others before it.
     """
-    found = _split_head(block)
-    for _ in range(_HEADS_MAX):
-        if not _HEAD.match(found[2]):
-            break
-        found = _split_head(found[2])
+    found, heads = _split_head(block), 1
+    while heads <= _HEADS_MAX and _HEAD.match(found[2]):
+        found, heads = _split_head(found[2]), heads + 1
     return found
 
 
@@ -112,5 +110,4 @@ def _unwrap(headers: dict[str, Any], body: bytes, limit: int) -> bytes:
 
 def _header(headers: dict[str, Any], name: str) -> str:
     """Return a header, or the one that a crawler renamed it to because it no longer holds."""
-    value = headers.get(name) or headers.get(f"x-crawler-{name}") or ""
-    return str(value)
+    return str(headers.get(name) or headers.get(f"x-crawler-{name}") or "")

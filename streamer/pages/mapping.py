@@ -31,8 +31,6 @@ from streamer.pages.times import TimeFormat
 from streamer.rules import ANY, fits
 from streamer.wrong_values import why_wrong
 
-_STATUS_PATTERN = re.compile(r"[0-9x]{1,3}")
-
 
 def _pointers(value: Any) -> Any:  # noqa: ANN401 - as written by the user
     """Turn a pointer, or a list of them, into token tuples; leave other shapes to pydantic."""
@@ -46,21 +44,11 @@ def _statuses(value: Any) -> Any:  # noqa: ANN401 - as _pointers
     """Allow 200, "2xx" and lists of these; refuse what no status can match."""
     alternatives = value if isinstance(value, list | tuple) else (value,)
     for one in map(str, alternatives):
-        if not _STATUS_PATTERN.fullmatch(one):
+        if not re.fullmatch(r"[0-9x]{1,3}", one):
             raise ValueError(f"{one!r} is no status: write 200 or 2xx")
     return tuple(map(str, alternatives))
 
 
-POINTER_FIELDS = (
-    "url",
-    "body",
-    "body_base64",
-    "content_type",
-    "charset",
-    "fetched_at",
-    "status",
-    "content_encoding",
-)
 MessageValue = Literal["page", "body"]
 Pointers = Annotated[tuple[tuple[str, ...], ...], BeforeValidator(_pointers)]
 Texts = Annotated[
@@ -129,6 +117,8 @@ class FieldMapping(BaseModel):
 
 
 DEFAULT_MAPPING = FieldMapping()
+_KINDS = FieldMapping.__annotations__
+POINTER_FIELDS = tuple(name for name, kind in _KINDS.items() if kind == "Pointers")
 
 
 def _check_raw(name: str, pointers: Iterable[tuple[str, ...]]) -> None:
@@ -161,24 +151,18 @@ def parse_fields(text: str, value: MessageValue = "page") -> FieldMapping:
     except (ValueError, RecursionError) as error:
         raise SettingsError(f"--fields: not JSON ({error}); give an object of pointers") from error
     if not isinstance(given, dict):
-        raise SettingsError(
-            '--fields: not a JSON object; write it as {"url": "/url", "body": "/body"}'
-        )
+        said = '--fields: not a JSON object; write it as {"url": "/url", "body": "/body"}'
+        raise SettingsError(said)
     if "value" in given:
         raise SettingsError("--fields: value: no such field; give --value")
     try:
         return FieldMapping.model_validate(_NOWHERE | given | {"value": value})
     except ValidationError as error:
-        raise SettingsError(f"--fields: {_first_fault(error)}") from error
-
-
-def _first_fault(error: ValidationError) -> str:
-    """Return the first fault as one sentence that names the field."""
-    fault = error.errors(include_url=False)[0]
-    where = ".".join(str(part) for part in fault["loc"])
-    if fault["type"] == "extra_forbidden":
-        return f"{where}: no such field; the fields are {', '.join(FieldMapping.model_fields)}"
-    return f"{where}: {why_wrong(fault)}" if where else why_wrong(fault)
+        fault = error.errors(include_url=False)[0]
+        where, why = ".".join(map(str, fault["loc"])), why_wrong(fault)
+        if fault["type"] == "extra_forbidden":
+            why = f"no such field; the fields are {', '.join(FieldMapping.model_fields)}"
+        raise SettingsError(f"--fields: {where}: {why}" if where else f"--fields: {why}") from error
 
 
 # As "200.0", "200 OK" and "HTTP/1.1 200 OK" say it.

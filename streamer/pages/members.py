@@ -40,7 +40,6 @@ _GZIP_MEMBER = re.compile(  # method, flags, time, how much was tried, system
 )
 _GZIP_HEADER_BYTES = 10
 _ZSTD_FRAME = re.compile(re.escape(ZSTD_MAGIC))
-_TOO_LONG_A_WINDOW = "requires too much memory"
 DAMAGED = (zlib.error, zstd.ZstdError)
 
 
@@ -325,7 +324,7 @@ def expanded(stored: bytes, size: int) -> bytes:
 def _why(error: Exception) -> str:
     """Return what a decompressor says."""
     why = str(error).rpartition(": ")[2] or type(error).__name__
-    if _TOO_LONG_A_WINDOW in why:
+    if "requires too much memory" in why:
         return "its zstd window is over 128 MiB, as of zstd --long=28: compress it again without"
     return why
 

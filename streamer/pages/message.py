@@ -25,7 +25,6 @@ Fields = dict[str, Any]  # a value is a msgspec.Raw until it is asked for
 
 _DECODE = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _DECODE_VALUE = msgspec.json.Decoder(float_hook=float).decode  # 1e999 is infinite, no error
-_PRODUCER_FAILED = b"json failed to parse"
 _LOOKED_AT = 1 << 10  # bytes of a record that is no JSON
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -76,10 +75,9 @@ def _text(value: bytes | None) -> str | None:
 ESCAPED_QUOTE = r"\""
 BACKSLASHES = 'quotes are escaped by backslashes; write them doubled (""), or write JSON lines'
 _ESCAPED_ROW = re.compile(rb'"(?![{\[]).*\\\\\\"', re.DOTALL)  # as rows.py has it
-_AT_BYTE = re.compile(r"\(byte ([0-9]+)\)")
 _BEGINS_LATER = re.compile(rb'[^{\["]{1,200}\{\s*"')
 _NO_JSON = [
-    (re.compile(rb'"?%b' % _PRODUCER_FAILED), "the producer's own encoding failed"),
+    (re.compile(rb'"?json failed to parse'), "the producer's own encoding failed"),
     (re.compile(rb"[<&]"), "it looks like HTML or XML; name such files .html"),
     (re.compile(rb"\x1f\x8b|\x28\xb5\x2f\xfd"), "it is compressed; decompress it"),
     (re.compile(rb"[{\[]\s*'"), "its texts are in single quotes; write them with a JSON library"),
@@ -106,7 +104,7 @@ def _why_no_json(value: bytes, error: str) -> str:
             return why
     if text.startswith(b"{") and "trailing characters" in error:
         return "something follows its object; put each object on a line of its own"
-    at = _AT_BYTE.search(error)
+    at = re.search(r"\(byte ([0-9]+)\)", error)
     place = value[max(int(at[1]) - 1, 0) : int(at[1]) + 20] if at else b""
     return next((why for form, why in _NO_VALUE if form.search(place)), error)
 
@@ -134,7 +132,6 @@ def _repair(value: bytes) -> bytes:
 
 
 MISSING: Final = object()
-_BAD_ESCAPE = re.compile(r"~(?![01])")
 _INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 
 
@@ -146,7 +143,7 @@ def parse_pointer(text: str) -> tuple[str, ...]:
     """
     if not text.startswith("/"):
         raise ValueError(f"{text!r} is no JSON Pointer: it begins with /, as in /url")
-    if _BAD_ESCAPE.search(text):
+    if re.search(r"~(?![01])", text):
         raise ValueError(f"{text!r} is no JSON Pointer: ~ is written ~0, and / in a name ~1")
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in text[1:].split("/"))
 

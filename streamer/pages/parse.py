@@ -45,24 +45,8 @@ from streamer.pages.schema_registry import SchemaRegistry, decode_without_regist
 from streamer.pages.times import epoch_ms
 from streamer.rules import BY_RULE, VISIBLE, Rule, Text, rule_finder
 from streamer.sketch.method_signer import OTHER_TEXT
-from streamer.text.json_fields import (
-    BODY,
-    ESCAPES,
-    FIELDS,
-    TIME,
-    TYPE,
-    UNKNOWN,
-    URL,
-    FieldSpans,
-    Names,
-    Spans,
-    find_page_fields,
-    gather,
-    keep_marked,
-    mark_sure,
-    mark_type_changes,
-    names_of,
-)
+from streamer.text import json_fields
+from streamer.text.json_fields import BODY, ESCAPES, FIELDS, TIME, TYPE, UNKNOWN, URL, FieldSpans
 from streamer.text.scan import Bytes
 from streamer.text.slices import Slices
 from streamer.text.visible import ESCAPED, HTML, Buffer
@@ -87,6 +71,8 @@ class PageParser:
 
     Attributes:
         mapping: where a message has its fields.
+        columns: the names of all fields at the top of a message that are looked at.
+        bodies: those of them that hold the body.
         registry: decodes messages that name a schema; None: those that are no JSON are refused.
     """
 
@@ -115,6 +101,7 @@ class PageParser:
         self._rule_for = rule_finder(tuple(rules))
         self._limit = page_bytes_max
         self._messages = Extractor(mapping, carry, page_bytes_max, scope)
+        self.columns, self.bodies = self._messages.columns, self._messages.bodies
         which = {"pages_type": mapping.pages_type, "pages_status": mapping.pages_status}
         records = PRESETS["warc"].model_copy(update=which)
         self._records = Extractor(records, carry, page_bytes_max, scope)
@@ -122,16 +109,6 @@ class PageParser:
         self._scoped = bool(scope)
         self._kind = lru_cache(_KINDS_KEPT_MAX)(self._find_kind)
         self._time = lru_cache(_TIMES_KEPT_MAX)(_time_in)
-
-    @property
-    def columns(self) -> frozenset[str]:
-        """The names of all fields at the top of a message that are looked at."""
-        return self._messages.columns
-
-    @property
-    def bodies(self) -> frozenset[str]:
-        """The names of the fields at the top of a message that hold the body."""
-        return self._messages.bodies
 
     def missing_fields(self) -> list[str]:
         """Return the fields to be carried that no page has had until now, in alphabetical order."""
@@ -146,9 +123,7 @@ class PageParser:
         Raises:
             StreamerError: the schema registry cannot be used.
         """
-        batch = PageBatch(
-            chunk.start, chunk.end, dead=list(chunk.dead), skipped=chunk.skipped.copy()
-        )
+        batch = PageBatch(chunk.start, chunk.end, dead=[*chunk.dead], skipped=chunk.skipped.copy())
         records: Records
         if chunk.messages:
             messages, chunk.is_raw = chunk.messages, self.mapping.value == "body"
@@ -162,9 +137,8 @@ class PageParser:
             records = Slices.joined([value or b"" for _, _, value in messages])
         else:
             records = chunk.pages or chunk.given or chunk.lines
-            batch.sequences = [page.sequence for page in chunk.pages] or [
-                *range(chunk.start, chunk.start + len(records))
-            ]
+            numbers = range(chunk.start, chunk.start + len(records))
+            batch.sequences = [page.sequence for page in chunk.pages] or [*numbers]
             batch.message_keys = [None] * len(records)
         self._read_pages(batch, records, "deletion" if chunk.messages else "blank_line")
         if chunk.times:
@@ -251,30 +225,29 @@ class PageParser:
         headers: Iterable[MessageHeaders] = (),
     ) -> PageBatch:
         """Return the batch for messages of one partition, ascending within [start, end)."""
-        return self.parse(
-            Chunk(start, end, messages=[*messages], times=[*times], headers=[*headers])
-        )
+        chunk = Chunk(start, end, messages=[*messages], times=[*times], headers=[*headers])
+        return self.parse(chunk)
 
     def _find_fields(self, records: Records) -> tuple[Bytes, FieldSpans | None]:
         """Return a block that has the records, and where their fields are, if kernels find them."""
         if not isinstance(records, Slices):
             block = _texts_of(records) if self._names else Slices.joined()
             return block.data, _given_fields(block) if block else None
-        fields = find_page_fields(records, self._names) if self._names else None
+        fields = json_fields.find_page_fields(records, self._names) if self._names else None
         if fields:
             fields.states[records.lengths > self._limit] = UNKNOWN
         return records.data, fields
 
     def _enter_plain(
         self, batch: PageBatch, data: Bytes, fields: FieldSpans
-    ) -> tuple[Flags, Spans, Spans]:
+    ) -> tuple[Flags, json_fields.Spans, json_fields.Spans]:
         """Fill the columns of a batch for all plain records at once; others need more care.
 
         Returns which are plain, and the places of their bodies.
         """
         states, spans = fields
         plain = np.empty(len(states), np.bool_)
-        mark_sure(data, states, spans, _URL_SURE_MAX, plain)
+        json_fields.mark_sure(data, states, spans, _URL_SURE_MAX, plain)
         other_urls: dict[int, bytes] = {}
         for i in np.flatnonzero((states != UNKNOWN) & ~plain).tolist():
             url, body = (data[start:end].data for start, end in spans[i, :TYPE].tolist())
@@ -291,7 +264,7 @@ class PageParser:
         begins = may_begin_html(first)
         vague = plain & (kinds == _VAGUE)
         inside = vague & ~begins
-        keep_marked(data, spans, HEAD_BYTES, inside)
+        json_fields.keep_marked(data, spans, HEAD_BYTES, inside)
         for i in np.flatnonzero(vague & begins | inside).tolist():
             body = data[starts[i] : ends[i]].data
             html[i] = sniff_html(body) if begins[i] else has_element(body)
@@ -299,23 +272,25 @@ class PageParser:
                 plain[i] = b"\\" not in bytes(body[:HEAD_BYTES])
         batch.flags = (np.where(states == ESCAPES, ESCAPED, 0) | np.where(html, HTML, 0)).tolist()
         url_ends = np.where(plain, spans[:, URL, 1], spans[:, URL, 0])
-        batch.urls = gather(data, spans[:, URL, 0], url_ends)
+        batch.urls = json_fields.gather(data, spans[:, URL, 0], url_ends)
         for i, own in other_urls.items():
             batch.urls[i] = own
-        batch.times = self._times(data, spans[:, TIME, 0], spans[:, TIME, 1], plain)
+        batch.times = self._times(data, spans, plain)
         return plain, starts, ends
 
-    def _times(self, data: Bytes, starts: Spans, ends: Spans, plain: Flags) -> list[int]:
+    def _times(self, data: Bytes, spans: json_fields.Spans, plain: Flags) -> list[int]:
         """Return the times that stand there, 0 where there is none."""
+        starts, ends = spans[:, TIME, 0], spans[:, TIME, 1]
         has_one = plain & (starts < ends) & (ends - starts <= _TIME_BYTES_MAX)
         if not has_one.any():
             return [0] * len(plain)
-        return [self._time(each) for each in gather(data, starts, np.where(has_one, ends, starts))]
+        ends = np.where(has_one, ends, starts)
+        return [self._time(each) for each in json_fields.gather(data, starts, ends)]
 
-    def _kinds(self, data: Bytes, spans: Spans) -> npt.NDArray[np.int64]:
+    def _kinds(self, data: Bytes, spans: json_fields.Spans) -> npt.NDArray[np.int64]:
         """Return what the type of each message says: HTML, 0 for text, _VAGUE or _REFUSED."""
         changes = np.empty(len(spans), np.bool_)
-        mark_type_changes(data, spans, changes)
+        json_fields.mark_type_changes(data, spans, changes)
         places = np.flatnonzero(changes)
         types = [data[start:end].tobytes() for start, end in spans[places, TYPE].tolist()]
         kinds = [self._kind(each) if len(each) <= _TYPE_BYTES_MAX else _REFUSED for each in types]
@@ -368,11 +343,8 @@ class PageParser:
 
 def tombstones_in(messages: Iterable[Message]) -> list[tuple[int, bytes]]:
     """Return the ordinals and keys of messages without a value whose key may be a page's URL."""
-    return [
-        (ordinal, key)
-        for ordinal, key, value in messages
-        if value is None and key and len(key) <= URL_BYTES_MAX
-    ]
+    named = ((ordinal, key) for ordinal, key, value in messages if value is None and key)
+    return [(ordinal, key) for ordinal, key in named if len(key) <= URL_BYTES_MAX]
 
 
 def _texts_of(records: Sequence[WarcPage | GivenPage]) -> Slices:
@@ -422,7 +394,7 @@ def _unescaped(raw: bytes) -> str | None:
         return None
 
 
-def _plain_names(mapping: FieldMapping) -> Names | None:
+def _plain_names(mapping: FieldMapping) -> json_fields.Names | None:
     """Return where kernels find the fields of a mapping; None where that takes more than names."""
     as_usual = (getattr(mapping, each) == getattr(DEFAULT_MAPPING, each) for each in _USUAL)
     places = (mapping.url, mapping.body, mapping.content_type, mapping.fetched_at)
@@ -431,4 +403,4 @@ def _plain_names(mapping: FieldMapping) -> Names | None:
     at_top = all(len(each) == 1 and each[0] and each[0].isprintable() for each in given)
     if not (all(as_usual) and distinct and at_top):
         return None
-    return names_of(pointers[0][0] if pointers else "" for pointers in places)
+    return json_fields.names_of(pointers[0][0] if pointers else "" for pointers in places)

@@ -45,12 +45,6 @@ class GivenPage(NamedTuple):
     body: str | bytes
     content_type: str | None
 
-    def stands_for_message(self, bytes_max: int) -> bool:
-        """Return whether they may: no backslash in the URL, no blank body, a small message."""
-        url, body, kind = self
-        size = _NAMES_BYTES + _ESCAPE_BYTES * (len(url) + len(body) + len(kind or ""))
-        return "\\" not in url and not body.isspace() and size <= bytes_max
-
     def message(self) -> bytes:
         """Return the message."""
         fields: dict[str, Any] = {"url": self.url, "content_type": self.content_type}
@@ -106,9 +100,10 @@ class MessageWriter:
             url, body, kind = fields.get("url"), fields.get("body"), fields.get("content_type")
             is_kind = kind is None or isinstance(kind, str)
             if isinstance(url, str) and isinstance(body, str | bytes) and is_kind:
-                given = GivenPage(url, body, kind)
-                if given.stands_for_message(self._bytes_max):
-                    return given
+                # They may stand for the message: with no escape in the URL, a body, and if small.
+                size = _NAMES_BYTES + _ESCAPE_BYTES * (len(url) + len(body) + len(kind or ""))
+                if "\\" not in url and not body.isspace() and size <= self._bytes_max:
+                    return GivenPage(url, body, kind)
         return self.message(page)
 
     def _fields_of(self, page: AnyPage) -> Mapping[str, Any]:

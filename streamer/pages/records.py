@@ -5,8 +5,8 @@ one as `Records`. formats.py has the table of formats; docs/extending.md shows h
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Self
 
 from streamer.pages.bytestream import ByteStream, Mark, Trail
 from streamer.pages.chunk import PAGE_BYTES_MAX, Chunk, Ending
@@ -41,7 +41,7 @@ class InputFile:
     cdx_base: str = ""
 
 
-class Records:
+class Records(AbstractContextManager["Records"]):
     """The records of an open file, read once, in order; a context manager that closes it.
 
     The records of this class are read from decompressed bytes. A subclass gives the chunks, and
@@ -58,9 +58,6 @@ class Records:
         self._trail = Trail()
         self.look = stream.look
         self.status = stream.status
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_error: object) -> None:
         self._stream.close()

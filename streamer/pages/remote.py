@@ -23,7 +23,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from hashlib import blake2b
@@ -52,7 +52,6 @@ _HUB = "hf:"  # of the Hugging Face hub, a web server that lists its files
 _TIMEOUT = "30s"  # of a request, for a block at most: what it brought until then is kept
 _LOOK_UPS = 16  # at the same time; of small files so many are read then
 _STORES_KEPT = 64
-_END_OF_PLACE = re.compile("[/?#]")
 _PLACE = re.compile(r"(?:[^:@\[\]]+|\[[0-9A-Fa-f:.]+\])(?::\d*)?")  # a bucket, or a host and a port
 _PLAIN_PATH = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9._-]*/)*[A-Za-z0-9_-][A-Za-z0-9._-]*")
 _NO_SUCH_RANGE = "416 Range Not Satisfiable"
@@ -71,7 +70,7 @@ def name_of(url: str) -> str:
         InputError: it holds a password, or cannot be read.
     """
     scheme, _, rest = url.partition("://")
-    place = _END_OF_PLACE.split(rest)[0] if scheme in _WEB else rest.partition("/")[0]
+    place = re.split("[/?#]", rest)[0] if scheme in _WEB else rest.partition("/")[0]
     if not place:
         raise InputError(f"{scheme}://: has no bucket or host; give {scheme}://PLACE/PATH")
     if not _PLACE.fullmatch(place):
@@ -167,10 +166,6 @@ class RemoteObject:
         digest = blake2b(self.version.encode(), digest_size=7).digest()
         return self.size, int.from_bytes(digest, "big")
 
-    def open(self) -> RemoteFile:
-        """Return its bytes as a file."""
-        return RemoteFile(self)
-
     def whole(self) -> bytes:
         """Return all bytes, which may have been read ahead; else as `read`."""
         return self.ahead[0].result() if self.ahead else self.read(0, self.size)
@@ -198,9 +193,8 @@ class RemoteObject:
     def _asked(self, start: int, end: int) -> GetResult:
         """Ask for the bytes [start, end); return the answer."""
         store, path = self.stores.of(self.url)
-        options: GetOptions = {"range": (start, end)}
-        if (start, end) == (0, self.size):
-            options = {}  # as any server understands it
+        is_all = (start, end) == (0, self.size)  # which any server understands
+        options: GetOptions = {} if is_all else {"range": (start, end)}
         with explaining_store(self.name):
             return obstore.get(store, path, options=options)
 
@@ -265,8 +259,7 @@ class RemoteFile(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
         """Go to a place; return it."""
-        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._remote.size}
-        self._position = max(0, base[whence] + offset)
+        self._position = max(0, (0, self._position, self._remote.size)[whence] + offset)
         return self._position
 
     def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
@@ -278,13 +271,11 @@ class RemoteFile(io.RawIOBase):
 
     def at(self, start: int, size: int) -> bytes:
         """Return up to `size` bytes from anywhere, fewer at the end."""
-        parts = []
-        end = min(start + size, self._remote.size)
+        parts, end = [], min(start + size, self._remote.size)
         while start < end:
             number, begin = divmod(start, BLOCK_BYTES)
-            part = self._block(number)[begin : begin + end - start]
-            parts.append(part)
-            start += len(part)
+            parts.append(self._block(number)[begin : begin + end - start])
+            start += len(parts[-1])
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def close(self) -> None:
@@ -317,7 +308,7 @@ class RemoteFile(io.RawIOBase):
         return found
 
 
-class ReadAhead:
+class ReadAhead(AbstractContextManager["ReadAhead"]):
     """Reads small files before their turn, in their order; a context manager that stops it.
 
     A file of one block at most is small. A larger one is read when it has its turn.
@@ -328,9 +319,6 @@ class ReadAhead:
         self._begun: deque[RemoteObject] = deque()  # the first of which may have its turn
         self._now: RemoteObject | None = None
         self._pool = ThreadPoolExecutor(_LOOK_UPS, "read-ahead")
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_error: object) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -352,17 +340,13 @@ class ReadAhead:
                 break
             self._begun.append(following := self._waiting.popleft())
             following.ahead.append(self._reading(following))
-        if file.ahead and _may_be_read_again(file.ahead[0]):
-            file.ahead[0] = self._reading(file)
+        if file.ahead and file.ahead[0].done():
+            failure = file.ahead[0].exception()
+            if isinstance(failure, InputError) and not isinstance(failure, UnusableFileError):
+                file.ahead[0] = self._reading(file)
 
     def _reading(self, file: RemoteObject) -> Future[bytes]:
         return self._pool.submit(file.read, 0, file.size)
-
-
-def _may_be_read_again(reading: Future[bytes]) -> bool:
-    """Return whether a file could not be read, for a reason that may have gone away."""
-    failure = reading.exception() if reading.done() else None
-    return isinstance(failure, InputError) and not isinstance(failure, UnusableFileError)
 
 
 class LookedUp(NamedTuple):
@@ -404,12 +388,11 @@ def look_up_file(url: str) -> RemoteObject:
 
 def _look_up_each(urls: Sequence[str], stores: Stores, once: Stores) -> list[LookedUp]:
     """Return what each URL leads to; a failure ends all."""
-    with ThreadPoolExecutor(_LOOK_UPS, "look-up") as pool:
-        try:
-            return [*pool.map(lambda url: _look_up_one(url, stores, once), urls)]
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    pool = ThreadPoolExecutor(_LOOK_UPS, "look-up")
+    try:
+        return [*pool.map(lambda url: _look_up_one(url, stores, once), urls)]
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _look_up_one(url: str, stores: Stores, once: Stores) -> LookedUp:
@@ -468,11 +451,9 @@ def _below(name: str, stores: Stores) -> LookedUp:
     files = {f"{root}/{each['path']}": each for each in found}
     usable = sorted(url for url in files if url.isprintable())
     others = [*(files.keys() - {*usable}), *(f"{root}/{key}" for key in no_paths)]
-    return LookedUp(
-        [RemoteObject.of(files[url], url, stores) for url in usable],
-        is_folder=True,
-        passed_over=sorted(url if url.isprintable() else repr(url)[1:-1] for url in others),
-    )
+    objects = [RemoteObject.of(files[url], url, stores) for url in usable]
+    shown = sorted(url if url.isprintable() else repr(url)[1:-1] for url in others)
+    return LookedUp(objects, is_folder=True, passed_over=shown)
 
 
 def _below_in_hub(name: str, stores: Stores, once: Stores) -> LookedUp:

@@ -79,12 +79,8 @@ class _RowLines:
         self._text = io.TextIOWrapper(source, "utf-8-sig", errors="replace", newline=end)
         self._raw: list[str] = []  # the lines of the row in hand
         csv.field_size_limit(max(self._limit, csv.field_size_limit()))  # of all readers
-        self._rows = csv.reader(
-            self._lines(),
-            delimiter=delimiter,
-            quoting=csv.QUOTE_MINIMAL if self._has_quotes else csv.QUOTE_NONE,
-            strict=True,
-        )
+        quotes: Any = csv.QUOTE_MINIMAL if self._has_quotes else csv.QUOTE_NONE
+        self._rows = csv.reader(self._lines(), delimiter=delimiter, quoting=quotes, strict=True)
 
     def names(self, path: str) -> list[str]:
         """Return the names of the columns, which the first row has."""

@@ -19,7 +19,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -96,17 +96,12 @@ class RegistryAddress:
 Headers = Iterable[tuple[str, bytes | None]]
 
 
-def schema_in(headers: Headers) -> bytes:
-    """Return what names a message's schema in its headers; nothing, where none does."""
-    for name, value in headers:
-        if name == HEADER and value and len(value) == _frame_bytes(value):
-            return value
-    return b""
-
-
 def add_frame(value: bytes | None, headers: Headers) -> bytes | None:
     """Return a message's value with what names its schema before it, where a header has that."""
-    return schema_in(headers) + value if value and headers else value
+    for name, frame in headers if value else ():
+        if name == HEADER and frame and len(frame) == _frame_bytes(frame):
+            return frame + (value or b"")
+    return value
 
 
 def is_framed(value: bytes | None) -> bool:
@@ -234,14 +229,12 @@ class SchemaRegistry:
 
     def _make_decoder(self, schema_id: int | str, schema_s: float) -> Decode:
         """Return a new decoder; `schema_s` is how long a refusal of this schema alone may last."""
-        if isinstance(schema_id, int):
-            if not 0 < schema_id <= _NUMBER_MAX:
-                raise InvalidPage("unknown_schema", f"{schema_id} is no schema's number")
-            path = f"/schemas/ids/{schema_id}"
-        else:
-            path = f"/schemas/guids/{schema_id}"
+        if isinstance(schema_id, int) and not 0 < schema_id <= _NUMBER_MAX:
+            raise InvalidPage("unknown_schema", f"{schema_id} is no schema's number")
+        kind = "ids" if isinstance(schema_id, int) else "guids"
+        path = f"/schemas/{kind}/{schema_id}?format=serialized"
         try:
-            schema = self._ask(path + "?format=serialized", schema_s)
+            schema = self._ask(path, schema_s)
             references = [*self._references(schema, set(), schema_s)]
         except _UnknownError as error:
             raise InvalidPage("unknown_schema", f"{schema_id}: {error}") from error
@@ -333,10 +326,8 @@ class _Client:
             self._headers["Authorization"] = f"Basic {login}"
         connect: Any = http.client.HTTPConnection
         if parts.scheme == "https":
-            connect = partial(
-                http.client.HTTPSConnection,
-                context=trust("--registry-cafile", address.cafile or None),
-            )
+            context = trust("--registry-cafile", address.cafile or None)
+            connect = partial(http.client.HTTPSConnection, context=context)
         self._connect = partial(connect, parts.hostname, parts.port, timeout=ANSWER_SECONDS_MAX)
 
     def types(self) -> None:
@@ -366,10 +357,9 @@ class _Client:
                 raise _UnavailableError("it names references in another way than a registry does")
             return answer
         if status == http.HTTPStatus.NOT_FOUND:
-            try:
+            known = False
+            with suppress(_UnavailableError):
                 known = _decode(body, dict).get("error_code") in _NOT_FOUND_CODES
-            except _UnavailableError:
-                known = False
             if not known:
                 self.types()
             raise _UnknownError("the registry does not know it")
@@ -379,9 +369,8 @@ class _Client:
     def looks_up(self) -> bool:
         """Return whether the registry looks for a schema that no registry has, and says so."""
         try:
-            self.ask(f"/schemas/ids/{_NUMBER_MAX}?format=serialized")
-        except _UnknownError:
-            return True
+            with suppress(_UnknownError):
+                self.ask(f"/schemas/ids/{_NUMBER_MAX}?format=serialized")
         except _UnavailableError:
             return False
         return True

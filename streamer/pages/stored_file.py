@@ -37,9 +37,8 @@ class StoredFile(io.RawIOBase):
         self.position = 0
         self.furthest = 0
         self.pauses = False  # a read returns None where a pipe has nothing for now
-        self.is_regular = isinstance(file, RemoteFile) or stat.S_ISREG(
-            os.fstat(file.fileno()).st_mode
-        )
+        is_remote = isinstance(file, RemoteFile)
+        self.is_regular = is_remote or stat.S_ISREG(os.fstat(file.fileno()).st_mode)
         self._base = file.tell() if self.is_regular else 0  # of standard input, maybe not the start
 
     def readable(self) -> bool:

@@ -79,9 +79,8 @@ def common_schema(name: str, files: Sequence[TableFile], remedy: str) -> Schema:
             rows of it cannot be chosen, or there is no file.
     """
     if not files:
-        raise SettingsError(
-            f"{name} gets the columns of the files that are read, and there are none. Give one."
-        )
+        why = f"{name} gets the columns of the files that are read, and there are none. Give one."
+        raise SettingsError(why)
     with ThreadPoolExecutor(_SCHEMAS_AT_ONCE, "schema") as pool:
         schemas = pool.map(_schema_of, files)
         first = next(schemas)
@@ -96,9 +95,8 @@ def _check_same(
     file: TableFile, schema: Schema, first: TableFile, wanted: Schema, remedy: str
 ) -> None:
     if not schema.equals(wanted):
-        raise SettingsError(
-            f"{file.name} has other columns than {first.name}, or other types. {remedy}"
-        )
+        why = f"{file.name} has other columns than {first.name}, or other types. {remedy}"
+        raise SettingsError(why)
 
 
 def _schema_of(file: TableFile) -> Schema:
@@ -252,9 +250,8 @@ def _writer(name: str, out: IO[bytes] | io.RawIOBase, schema: Schema) -> Any:  #
     try:
         return parquet.ParquetWriter(out, schema, compression="zstd")
     except pa.ArrowException as error:
-        raise SettingsError(
-            f"{name} cannot hold these columns ({said_by(error)}). Name the output .arrow."
-        ) from error
+        why = f"{name} cannot hold these columns ({said_by(error)}). Name the output .arrow."
+        raise SettingsError(why) from error
 
 
 def _has_dictionary(kind: Any) -> bool:  # noqa: ANN401 - a pyarrow.DataType
@@ -264,7 +261,7 @@ def _has_dictionary(kind: Any) -> bool:  # noqa: ANN401 - a pyarrow.DataType
 
 def _place(file: TableFile) -> AbstractContextManager[str | RemoteFile]:
     """Return where a file is read."""
-    return nullcontext(file.path) if file.remote is None else file.remote.open()
+    return nullcontext(file.path) if file.remote is None else RemoteFile(file.remote)
 
 
 @contextmanager
@@ -288,9 +285,8 @@ def _explain_failures(file: TableFile) -> Iterator[None]:
     except arrow_errors() as error:
         kind = "Arrow" if file.is_arrow else "Parquet"
         why = getattr(error, "strerror", None) or said_by(error)
-        raise InputError(
-            f"{file.name}: cannot be read as {kind} ({why}); copy the file again"
-        ) from error
+        said = f"{file.name}: cannot be read as {kind} ({why}); copy the file again"
+        raise InputError(said) from error
 
 
 def has_changed(name: str) -> str:
@@ -311,7 +307,7 @@ def _choose_batches(
         first, last = np.searchsorted(ordinals, np.array([start, end], np.uint64)).tolist()
         if first == last:
             continue
-        batches = iter(table.read(number, part.batch_rows, table.names))
+        batches = iter(table.read(number, part.batch_rows, table.schema.names))
         own = ordinals[first:last]
         while len(own):
             with _explain_failures(file):

@@ -184,11 +184,9 @@ def _cells(name: str, column: Any) -> list[Cells]:  # noqa: ANN401 - a pyarrow.A
             return _write_objects(name, _objects(column))
         cells = column.view(pa.large_binary() if is_large else pa.binary()).to_pylist()
         return _write_objects(name, [_decode(cell, is_text=not is_bytes) for cell in cells])
-    return (
-        [_text(name, column, is_large=is_large)]
-        if is_text
-        else _write_objects(name, _objects(column))
-    )
+    if is_text:
+        return [_text(name, column, is_large=is_large)]
+    return _write_objects(name, _objects(column))
 
 
 def _text(name: str, column: Any, *, is_large: bool) -> Cells:  # noqa: ANN401 - as _cells
@@ -212,10 +210,9 @@ def _write_objects(name: str, cells: Sequence[Any]) -> list[Cells]:
     is_bytes = np.fromiter((isinstance(cell, bytes) for cell in cells), np.bool_, len(cells))
     if not is_bytes.any():
         return [Cells(name, data, starts, ends, is_text=False)]
-    return [
-        Cells(name, data, np.where(is_bytes, ABSENT, starts), ends, is_text=False),
-        Cells(f"{name}_base64", data, np.where(is_bytes, starts, ABSENT), ends, is_text=False),
-    ]
+    others, packed = np.where(is_bytes, ABSENT, starts), np.where(is_bytes, starts, ABSENT)
+    columns = (name, others), (f"{name}_base64", packed)
+    return [Cells(own, data, begins, ends, is_text=False) for own, begins in columns]
 
 
 def _objects(column: Any) -> list[Any]:  # noqa: ANN401 - as _cells

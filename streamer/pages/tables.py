@@ -58,10 +58,6 @@ class RowGroup(NamedTuple):
         return max(1, min(CHUNK_RECORDS_MAX, CHUNK_BYTES_MAX // size))
 
 
-_Lines = tuple[int, Slices, float]
-"""Rows from a number on, and how many bytes the parts take up to their end."""
-
-
 @dataclass(frozen=True, slots=True)
 class OpenTable:
     """An open file: what it has, its `digest`, and how rows of a part are read, in batches."""
@@ -71,11 +67,6 @@ class OpenTable:
     digest: str
     read: Callable[[int, int, list[str]], Iterator[_Batch]]  # a part, rows a batch, columns
     close: Callable[[], None]
-
-    @property
-    def names(self) -> list[str]:
-        """Return the names of its columns."""
-        return [*self.schema.names]
 
 
 def columns_read(names: Sequence[str], wanted: frozenset[str] | None) -> list[str]:
@@ -105,11 +96,10 @@ def open_table_records(file: InputFile, stream: ByteStream, kind: str) -> TableR
         raise InputError(f"{file.name}: is empty, and so no {kind} file; copy the file again")
     try:
         table = open_table(stream.place, is_arrow=kind == "Arrow")
-        names = table.names
+        check_columns(f"{file.name}:", table.schema.names)
     except arrow_errors() as error:
         why = said_by(error)
         raise InputError(f"{file.name}: is no whole {kind} file ({why}); copy it again") from error
-    check_columns(f"{file.name}:", names)
     return TableRecords(file, stream, table)
 
 
@@ -256,19 +246,19 @@ class TableRecords(Records):
         """As in `Records`; there is no record without an end."""
         del complete
         scale = self.status[0] / max(1, sum(part.bytes for part in self._table.parts))
-        for first, lines, done in self._read_one_ahead(self._read_all_rows(start)):
+        rows = self._read_all_rows(start)
+        making = self._decoder.submit(next, rows, None)
+        while (made := making.result()) is not None:
+            making = self._decoder.submit(next, rows, None)  # one ahead
+            first, lines, done = made
             yield from self._chunks_of(first, lines, int(scale * done))
         ending.damage = self._damage or ""
 
-    def _read_one_ahead(self, items: Iterator[_Lines]) -> Iterator[_Lines]:
-        """Yield items, each as the next one is made in the thread."""
-        making = self._decoder.submit(next, items, None)
-        while (item := making.result()) is not None:
-            making = self._decoder.submit(next, items, None)
-            yield item
+    def _read_all_rows(self, start: int) -> Iterator[tuple[int, Slices, float]]:
+        """Yield the rows from one on, as far as the file can be read.
 
-    def _read_all_rows(self, start: int) -> Iterator[_Lines]:
-        """Yield the rows from one on, as far as the file can be read."""
+        That is rows from a number on, and how many bytes the parts take up to their end.
+        """
         begin, before = 0, 0
         for number, part in enumerate(self._table.parts):
             try:
@@ -289,7 +279,7 @@ class TableRecords(Records):
 
         Batches have the same rows wherever the reading begins.
         """
-        all_names = self._table.names
+        all_names = self._table.schema.names
         own = columns_read(all_names, self._file.columns)
         head = 0 if number or len(own) == len(all_names) else min(HEAD_RECORDS_MAX, part.rows)
         return [(range(head), head, all_names), (range(head, part.rows), part.batch_rows, own)]

@@ -109,11 +109,6 @@ class _Window:
         finally:
             self.at = here
 
-    @property
-    def offset(self) -> int:
-        """Where in the stream this is, in bytes, expanded."""
-        return self._trail.offset
-
 
 class _Header(NamedTuple):
     """A record's header: its kind, its fields by lower-case name, and the bytes of both parts."""
@@ -218,7 +213,7 @@ class _Passing:
     kept: bytes = b""
     size: int = 0
 
-    def add(self, part: bytes, kept_bytes_max: int) -> None:
+    def add(self, part: bytes, kept_bytes_max: int = KEPT_BYTES_MAX) -> None:
         """Go on by `part`."""
         self.kept += part[: max(0, kept_bytes_max - len(self.kept))]
         self.size += len(part)
@@ -279,21 +274,17 @@ class WarcRecords(Records):
         """
         self._window.release()
         try:
-            if self._passing:
-                return self._skip_record(ordinal, self._passing)
+            if passing := self._passing:
+                skip = self._garbage if passing.header is None else self._long_record
+                return skip(ordinal, passing)
             if self._pass_blanks():
                 return self._record(ordinal)
             return self._behind_damage(ordinal, "") if self._stream.damage else None
         except _BrokenRecord as broken:
             self._passing = _Passing(str(broken))
-            return self._skip_record(ordinal, self._passing)
+            return self._garbage(ordinal, self._passing)
         except _Truncated as cut:
             return self._behind_damage(ordinal, str(cut))
-
-    def _skip_record(self, ordinal: int, passing: _Passing) -> Outcome:
-        if passing.header is None:
-            return self._garbage(ordinal, passing)
-        return self._long_record(ordinal, passing, passing.header)
 
     def _pass_blanks(self) -> bool:
         """Go to the next line that is not blank; return whether there is one."""
@@ -319,11 +310,9 @@ class WarcRecords(Records):
         if header.length > self._limit:
             window.take(header.size)
             self._passing = _Passing(_wrong(header.length), header)
-            return self._long_record(ordinal, self._passing, header)
-        have = window.ahead(
-            size + _BETWEEN_BYTES_MAX + self._format.line_bytes,
-            lambda have: self._stands_alone(header.size, size, have),
-        )
+            return self._long_record(ordinal, self._passing)
+        stands_alone = partial(self._stands_alone, header.size, size)
+        have = window.ahead(size + _BETWEEN_BYTES_MAX + self._format.line_bytes, stands_alone)
         if not self._leads_on(size, have):
             begin, end = window.at + header.size, window.at + min(size, have)
             found = self._next_header(begin, end)
@@ -335,26 +324,20 @@ class WarcRecords(Records):
         if not is_page:
             window.take(size)
             return _skip_code(self._kind, header.kind)
-        head = window.take(header.size)
-        block = window.take(header.length)
+        head, block = window.take(header.size), window.take(header.length)
         return WarcPage(ordinal, header.kind, header.fields, block, head)
 
     def _leads_on(self, size: int, have: int) -> bool:
         """Return whether after `size` bytes there is the next record, or the end."""
-        window = self._window
-        if have < size:
-            return False
-        begin = window.at + size
-        found = _NOT_BLANK.search(window.data, begin, begin + _BETWEEN_BYTES_MAX)
-        if found is None:
-            return True
-        return self._format.first.match(window.data, found.start()) is not None
+        data, begin = self._window.data, self._window.at + size
+        found = _NOT_BLANK.search(data, begin, begin + _BETWEEN_BYTES_MAX)
+        return have >= size and (not found or bool(self._format.first.match(data, found.start())))
 
     def _stands_alone(self, begin: int, end: int, have: int) -> bool:
         """Return whether no record can begin between these places: what follows changes nothing."""
-        window = self._window
-        begin, end = window.at + begin, window.at + end
-        return window.at + have >= end and not self._format.first.search(window.data, begin, end)
+        window, first = self._window, self._format.first
+        here = window.at
+        return have >= end and not first.search(window.data, here + begin, here + end)
 
     def _next_header(self, begin: int, end: int) -> int | None:
         """Return where in the window a whole header begins, between these places."""
@@ -366,9 +349,10 @@ class WarcRecords(Records):
                 return found.start()
         return None
 
-    def _long_record(self, ordinal: int, passing: _Passing, header: _Header) -> Outcome:
+    def _long_record(self, ordinal: int, passing: _Passing) -> Outcome:
         """Skip a record that is over the limit, unless others begin within."""
-        window = self._window
+        window, header = self._window, passing.header
+        assert header is not None, passing
         while left := header.length - passing.size:
             window.release()
             wanted = min(left, _STEP_BYTES)
@@ -410,18 +394,16 @@ class WarcRecords(Records):
             )
             found = first.search(window.data, begin, window.at + have)
             step = have if have < wanted else _STEP_BYTES
-            passing.add(window.take(found.start() - window.at if found else step), KEPT_BYTES_MAX)
+            passing.add(window.take(found.start() - window.at if found else step))
             if found or not have:
                 return self._bad(ordinal, passing.kept, passing.size, passing.what)
             window.release()
 
     def _bad(self, ordinal: int, kept: bytes, size: int, what: str) -> RejectedRecord:
         """Return the dead letter of the `size` bytes that were taken last."""
-        end = self._window.offset
-        fault = InvalidPage(
-            "bad_warc_record", f"{what}; bytes {end - size} to {end} of the records"
-        )
-        return rejected(ordinal, fault, kept, size=size)
+        end = self._trail.offset
+        why = f"{what}; bytes {end - size} to {end} of the records"
+        return rejected(ordinal, InvalidPage("bad_warc_record", why), kept, size=size)
 
     def _behind_damage(self, ordinal: int, what: str) -> RejectedRecord | None:
         """Go on at the next member; where there is none, report the end."""

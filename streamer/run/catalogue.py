@@ -97,6 +97,10 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
     last_source: int = -1
     by_turns: bool = False
 
+    def __post_init__(self) -> None:
+        self._changed = set[int]()  # blocks of entries that the next flush is to write
+        self._resolved = folder_resolver()
+
     def note_order(self, source: int) -> None:
         """Note that records of a source are judged now."""
         self.by_turns |= source < self.last_source
@@ -112,9 +116,8 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
         """
         for given in prefixes:
             if "=" not in given:
-                raise SettingsError(
-                    f"--moved {given} is not OLD=NEW. Give the old path and the new."
-                )
+                why = f"--moved {given} is not OLD=NEW. Give the old path and the new."
+                raise SettingsError(why)
             for at in (place for place, character in enumerate(given) if character == "="):
                 if self._move(given[:at], given[at + 1 :]):
                     break
@@ -132,10 +135,8 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
             entry = self.to_change(number)
             entry.path = renamed(entry.path)
         known = {*self.outputs}
-        self.outputs = {renamed(key): length for key, length in self.outputs.items()}
-        self.digests = {renamed(key): digest for key, digest in self.digests.items()}
-        self.roles = {renamed(key): option for key, option in self.roles.items()}
-        self.made = {renamed(key): states for key, states in self.made.items()}
+        for name in ("outputs", "digests", "roles", "made"):
+            setattr(self, name, {renamed(key): own for key, own in getattr(self, name).items()})
         return bool(moved) or known != {*self.outputs}
 
     def known_length(self, name: str) -> int | None:
@@ -218,18 +219,12 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
         Raises:
             StoreMismatch: there are too many sources.
         """
-        known = [
-            (number, entry)
-            for number, entry in enumerate(self.entries)
-            if entry.path == name and entry.identity is None and not entry.topic_id
-        ]
+        named = [(n, each) for n, each in enumerate(self.entries) if each.path == name]
+        known = [(n, each) for n, each in named if each.identity is None and not each.topic_id]
         head = look(max((entry.heads[-1].offset for _, entry in known if entry.heads), default=0))
-        for number, entry in known:
-            if entry.position and _begins_alike(entry.heads, head):
-                return number
-        for number, entry in known:
-            if not entry.position:
-                return number
+        begun = [n for n, each in known if each.position and _begins_alike(each.heads, head)]
+        if found := [*begun, *(number for number, entry in known if not entry.position)]:
+            return found[0]
         return self._add(self._name_apart(SourceEntry(name, name, None)))
 
     def enter_partition(self, topic: str, topic_id: str, partition: int) -> int:
@@ -273,10 +268,8 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
         state = msgspec.structs.replace(self, entries=[], apart=len(self.entries)).copied()
         starts = [block * ENTRIES_A_BLOCK for block in sorted(self._changed)]
         parts = [self.entries[start : start + ENTRIES_A_BLOCK] for start in starts]
-        blocks = [
-            (entry_key(SOURCES, start // ENTRIES_A_BLOCK), msgspec.msgpack.encode(part))
-            for start, part in zip(starts, parts, strict=True)
-        ]
+        keys = (entry_key(SOURCES, start // ENTRIES_A_BLOCK) for start in starts)
+        blocks = [*zip(keys, map(msgspec.msgpack.encode, parts), strict=True)]
         self._changed.clear()
         return state, blocks
 
@@ -292,25 +285,21 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
             for _, block in entry_blocks(store, self.apart):
                 self.entries += msgspec.msgpack.decode(block, type=list[SourceEntry])
         except msgspec.MsgspecError as error:
-            raise damage_error(
-                store.path, f"a block of its sources does not fit: {error}"
-            ) from error
+            what = f"a block of its sources does not fit: {error}"
+            raise damage_error(store.path, what) from error
         if len(self.entries) != self.apart:
             raise damage_error(store.path, f"it has {len(self.entries)} of {self.apart} sources")
         self.apart = 0
         self._changed.clear()
-
-    @cached_property
-    def _changed(self) -> set[int]:
-        """The blocks of entries that the next flush is to write."""
-        return set()
 
     def _check_not_moved(self, name: str, identity: FileIdentity) -> None:
         """Raise StoreMismatch where a new file looks like one that was judged and is gone."""
         same = identity.size_bytes, identity.head_digest, identity.head_bytes
         for path in self._judged.get(same, ()):
             if not os.path.lexists(path):
-                old, new = _find_changed_prefix(path, identity.path)
+                old, new = Path(path), Path(identity.path)
+                while old.name == new.name and old.name:  # what both have at their ends
+                    old, new = old.parent, new.parent
                 raise StoreMismatch(
                     f"{name} has the size and the beginning of {path}, which the index has judged "
                     f"and which is not there any more: give `replay` --moved {old}={new} if it was "
@@ -325,10 +314,6 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
             if entry.identity and entry.identity[2] and entry.position:
                 paths[entry.identity].append(entry.path)
         return paths
-
-    @cached_property
-    def _resolved(self) -> Callable[[str], str]:
-        return folder_resolver()
 
     @cached_property
     def _by_path(self) -> defaultdict[str, list[int]]:
@@ -365,14 +350,6 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
         return len(self.entries) - 1
 
 
-def _find_changed_prefix(old: str, new: str) -> tuple[str, str]:
-    """Return two paths without the names at their ends that are the same."""
-    before, now = Path(old), Path(new)
-    while before.name == now.name and before.name:
-        before, now = before.parent, now.parent
-    return str(before), str(now)
-
-
 def _is_continued(entry: SourceEntry, source: Source) -> bool:
     """Return whether a file begins with what is known of one and is no shorter."""
     if entry.identity is None:
@@ -383,9 +360,8 @@ def _is_continued(entry: SourceEntry, source: Source) -> bool:
 def _check_same(entry: SourceEntry, source: Source) -> None:
     """Raise StoreMismatch where a file's beginning differs; not of a compressed file."""
     if not source.is_converted() and not _is_continued(entry, source):
-        raise StoreMismatch(
-            describe_change(source.name, "its beginning or its size is another than then")
-        )
+        what = "its beginning or its size is another than then"
+        raise StoreMismatch(describe_change(source.name, what))
 
 
 def _begins_alike(heads: list[Mark], head: bytes) -> bool:
@@ -434,9 +410,8 @@ def open_catalogue(store: Store, folder: Path) -> Catalogue:
     if store.meta is None:
         return Catalogue()
     if not is_of_replay(store.meta):
-        raise StoreMismatch(
-            f"The index {folder} is a worker's shard. Name another folder with --index."
-        )
+        why = f"The index {folder} is a worker's shard. Name another folder with --index."
+        raise StoreMismatch(why)
     return read_catalogue(store, store.meta)
 
 

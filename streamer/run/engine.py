@@ -51,6 +51,7 @@ class Prepared(NamedTuple):
 
 
 Work = Callable[[Chunk, int], Prepared]
+Synced = Callable[[], Mapping[str, tuple[int, str]]]  # the lengths and digests of outputs, by keys
 ReadTexts = Callable[..., Sequence[bytes]]  # of a batch, its pages, and their repeats, if any
 
 
@@ -124,11 +125,7 @@ class Engine:
         return prepared._replace(found=self.judge.shard.look_up(prepared.pages))
 
     def begin_flush(
-        self,
-        outputs: Callable[[], Mapping[str, tuple[int, str]]] = dict,
-        notes: Sequence[Entry] = (),
-        *,
-        sweep: bool = False,
+        self, outputs: Synced = dict, notes: Sequence[Entry] = (), *, sweep: bool = False
     ) -> None:
         """Begin to write the index and the catalogue in one atomic step; as `Judge.begin_flush`.
 
@@ -143,9 +140,8 @@ class Engine:
                     state.outputs[key], state.digests[key] = length, digest
                 return pack_catalogue(state)
 
-            self.judge.begin_flush(
-                owner_state, [*blocks, *notes, *site_entries(self.signing.sites)], sweep=sweep
-            )
+            own = [*blocks, *notes, *site_entries(self.signing.sites)]
+            self.judge.begin_flush(owner_state, own, sweep=sweep)
 
     def flush_last(self) -> None:
         """Write all in this thread, where no other can be started any more."""

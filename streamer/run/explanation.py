@@ -13,7 +13,7 @@ estimates.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamer.errors import InputError, StoreMismatch
+from streamer.errors import InputError, StoreMismatch, on_failure
 from streamer.index.settings import IndexSettings
 from streamer.model import SIMILARITY_ONE, Basis, Location
 from streamer.rules import text_of
@@ -58,13 +58,6 @@ class KeptPage(NamedTuple):
     url: str
     place: Location
     ref: int
-
-
-class FoundPage(NamedTuple):
-    """A kept page, and what is compared of it."""
-
-    page: KeptPage
-    target: Target
 
 
 class NearestPage(NamedTuple):
@@ -161,22 +154,12 @@ class KeptIndex(ReadIndex):
         StreamerError: as `ReadIndex`.
     """
 
-    def __init__(
-        self, folder: Path, key_file: Path | None = None, topic: str = PAGES_TOPIC
-    ) -> None:
+    def __init__(self, folder: Path, key_file: Path | None, topic: str = PAGES_TOPIC) -> None:
         super().__init__(folder, topic, key_file)
-        try:
+        with on_failure(self.close):
             _ = self.secret
-        except BaseException:
-            self.close()
-            raise
 
-    @property
-    def rows(self) -> int:
-        """Return how many rows a scan reads."""
-        return self.meta.rows
-
-    def find(self, name: str, progress: Progress = lambda _rows: None) -> FoundPage:
+    def find(self, name: str, progress: Progress = lambda _rows: None) -> tuple[KeptPage, Target]:
         """Return the first kept page with this URL or place (`place_name`), trimmed or not.
 
         Raises:
@@ -202,13 +185,16 @@ class KeptIndex(ReadIndex):
                 f"{index}, that of {self.folder} is {own}. Give the verdict file of this index."
             )
 
-    def explain_kept(self, kept: FoundPage, progress: Progress = lambda _rows: None) -> Explained:
+    def explain_kept(
+        self, kept: tuple[KeptPage, Target], progress: Progress = lambda _rows: None
+    ) -> Explained:
         """Return what the index says of a page that it keeps."""
         page, target = kept
-        found = self._explain_target(target, page, self.settings.for_url(page.url), progress)
+        own, keys = self.settings.for_url(page.url), len(target.marks) - 1
+        found = Explained(page, self._nearest(target, own, progress), None, keys, own)
         if (strict := self._find_later_settings(found, page.url)) is not None:
-            found = self._explain_target(target, page, strict, progress)
-            return replace(found, fallback=_LATER_FELL_BACK)
+            nearest = self._nearest(target, strict, progress)
+            return Explained(page, nearest, None, keys, strict, _LATER_FELL_BACK)
         return found
 
     def _find_later_settings(self, found: Explained, url: str) -> IndexSettings | None:
@@ -226,13 +212,7 @@ class KeptIndex(ReadIndex):
         return None
 
     def explain_text(
-        self,
-        body: bytes,
-        flags: int = 0,
-        place: Location | None = None,
-        progress: Progress = lambda _rows: None,
-        *,
-        url: str = "",
+        self, body: bytes, flags: int, place: Location | None, progress: Progress, *, url: str
     ) -> Explained:
         """Return what the index would say of a page with this body; it is not the page at `place`.
 
@@ -249,39 +229,23 @@ class KeptIndex(ReadIndex):
         kept = self._find_at(place, progress) if place else None
         marks, ref = signed.keys[0].astype(np.uint32), kept.ref if kept else None
         target = Target(marks, signed.sketches[0], ref, (signed.shingles or [b""])[0])
-        found = self._explain_target(target, kept, own, progress, too_short=too_short)
+        nearest = self._nearest(target, own, progress)
         is_strict = own.threshold > self.settings.for_url(url).threshold
-        return replace(found, fallback=_FELL_BACK if is_strict else "")
+        fallback = _FELL_BACK if is_strict else ""
+        return Explained(kept, nearest, too_short, len(marks) - 1, own, fallback)
 
     def text_parts(self, body: Buffer, flags: int, url: str) -> list[TextPart]:
         """Return the visible text of a page in parts, with what the index compares of it."""
         if self.sites:
-            flags |= MAIN_FLAG
-            return text_parts(body, flags, self._site_signer.repeats(body, flags, url.encode()))
+            signer, flags = self.signer(self.signature), flags | MAIN_FLAG
+            assert isinstance(signer, SiteSigner), "an index that knows sites"
+            return text_parts(body, flags, signer.repeats(body, flags, url.encode()))
         flags |= MAIN_FLAG if self.signature_for(url).takes_main_text else 0
         return text_parts(body, flags)
-
-    @property
-    def _site_signer(self) -> SiteSigner:
-        signer = self.signer(self.signature)
-        assert isinstance(signer, SiteSigner), "an index that knows sites"
-        return signer
 
     def signature_for(self, url: str) -> SignatureSettings:
         """Return how the page with this URL is signed: a rule may ask for the other text."""
         return self.signature.of_text(text_of(self.settings.rules, url))
-
-    def _explain_target(
-        self,
-        target: Target,
-        kept: KeptPage | None,
-        settings: IndexSettings,
-        progress: Progress,
-        *,
-        too_short: bool | None = None,
-    ) -> Explained:
-        nearest = self._nearest(target, settings, progress)
-        return Explained(kept, nearest, too_short, len(target.marks) - 1, settings)
 
     def _nearest(
         self, target: Target, rule: IndexSettings, progress: Progress
@@ -309,14 +273,14 @@ class KeptIndex(ReadIndex):
 
     def _find_page(
         self, is_wanted: Callable[[KeptPage], bool], progress: Progress
-    ) -> FoundPage | None:
+    ) -> tuple[KeptPage, Target] | None:
         """Return the first kept page that is wanted."""
         for rows, marks, slots in self.answering_rows(progress):
             for i, page in enumerate(map(self._page, rows.refs, rows.urls)):
                 if is_wanted(page):
                     sketch, store = np.ascontiguousarray(rows.sketches[i]), self.store
                     sets = store.shingles([int(slots[i])])[0] if store.has_shingles else b""
-                    return FoundPage(page, Target(marks[i], sketch, page.ref, sets))
+                    return page, Target(marks[i], sketch, page.ref, sets)
         return None
 
     def _page(self, ref: int, url: bytes) -> KeptPage:
@@ -329,7 +293,7 @@ class KeptIndex(ReadIndex):
             return Path(at.topic).name, at.partition, at.offset
 
         found = self._find_page(lambda page: named(page.place) == named(place), progress)
-        return found and found.page
+        return found and found[0]
 
 
 def _sets(store: Store, own: bytes, slot: int) -> tuple[bytes, bytes]:

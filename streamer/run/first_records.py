@@ -59,7 +59,8 @@ class FirstRecords:
             return
         # A record that is cut off says nothing of the mapping.
         dead = [each for each in dead if each.code != "truncated_input"]
-        fail_alike = len(dead) >= _RECORDS_MIN and len({_way(each) for each in dead}) == 1
+        ways = {each.code + each.detail * (each.code == "wrong_type") for each in dead}
+        fail_alike = len(dead) >= _RECORDS_MIN and len(ways) == 1
         if fail_alike and not pages and not (known and dead[0].code not in _OF_ARCHIVES):
             raise SettingsError(
                 f"The first {len(dead):,} records of {name} all fail with {dead[0].code} "
@@ -83,11 +84,6 @@ class FirstRecords:
             f"--fields or --preset probably does not fit, it looks for the {field} at {places}, "
             f"and record {example.sequence} has {', '.join(names)}"
         )
-
-
-def _way(rejected: RejectedRecord) -> str:
-    """Return in which way a record fails: its code, and what has a wrong type."""
-    return rejected.code + (rejected.detail if rejected.code == "wrong_type" else "")
 
 
 def _places(mapping: FieldMapping, field: str) -> str:

@@ -7,20 +7,15 @@ DIR/newest-flush  the number of the newest flush, and the lock of the index's wr
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable, is_there, is_utf8
+from streamer import errors
 from streamer.index.codec import StoreMeta
 from streamer.rules import BETWEEN
+from streamer.sketch import settings
 from streamer.sketch.scheme import method_class
-from streamer.sketch.settings import (
-    NATIVE,
-    SignatureSettings,
-    create_secret,
-    derive_seeds,
-    read_secret,
-)
 from streamer.stored.opening import has_index
 from streamer.stored.store import Store
 from streamer.stored.witness import make_folder
@@ -41,7 +36,7 @@ _MEANING = {
     "text_rules": "what --rules say of text",
 }
 _ASIDE = {  # what an index has that does not say
-    "method": NATIVE,
+    "method": settings.NATIVE,
     "accept": "none",
     "exact": "no",
     "scope": "none",
@@ -75,7 +70,8 @@ def folder_of(folder: Path) -> Path:
     """
     first, *others = folders_of(folder)
     if others:
-        raise StoreMismatch(f"{folder} has {len(others) + 1} indexes. Name one, such as {first}.")
+        why = f"{folder} has {len(others) + 1} indexes. Name one, such as {first}."
+        raise errors.StoreMismatch(why)
     return first
 
 
@@ -91,18 +87,17 @@ def obtain_existing_secret(folder: Path, key_file: Path | None) -> bytes:
         SettingsError: a key file is unusable, or the index was made with one that is not given.
     """
     if key_file is not None:
-        return read_secret(key_file)
-    if not is_there(own_key(folder)):
-        raise SettingsError(
+        return settings.read_secret(key_file)
+    if not errors.is_there(own_key(folder)):
+        raise errors.SettingsError(
             f"The index {folder} has no key: it was made with a key file. Give it with --key-file. "
             f"If it had one of its own, put {own_key(folder)} back from a copy."
         )
     try:
-        return read_secret(own_key(folder))
-    except SettingsError as error:
-        raise SettingsError(
-            f"{error} No other key fits this index: put {own_key(folder)} back from a copy."
-        ) from error
+        return settings.read_secret(own_key(folder))
+    except errors.SettingsError as error:
+        why = f"{error} No other key fits this index: put {own_key(folder)} back from a copy."
+        raise errors.SettingsError(why) from error
 
 
 def own_key(folder: Path) -> Path:
@@ -117,30 +112,30 @@ def obtain_secret(folder: Path, key_file: Path | None) -> bytes:
         SettingsError: a key file is unusable, or the index was made with one that is not given.
         StoreUnavailable: the folder cannot be written.
     """
-    exists = is_there(own_key(folder)) or has_index(folder)
+    exists = errors.is_there(own_key(folder)) or has_index(folder)
     if key_file is not None or exists:
         return obtain_existing_secret(folder, key_file)
     try:
         make_folder(folder)
-        return create_secret(own_key(folder))
+        return settings.create_secret(own_key(folder))
     except OSError as error:
-        raise StoreUnavailable(
+        raise errors.StoreUnavailable(
             f"Cannot write the index {folder}: {error.strerror}. Name a folder that can be written."
         ) from error
 
 
-def identity_of(signature: SignatureSettings, secret: bytes) -> Identity:
+def identity_of(signature: settings.SignatureSettings, secret: bytes) -> Identity:
     """Return what must be equal for an index to fit: the fingerprint, and its parts by name."""
-    key_id = derive_seeds(secret, signature.shingle_width, signature.hashes).id
+    key_id = settings.derive_seeds(secret, signature.shingle_width, signature.hashes).id
     return {"fingerprint": signature.fingerprint(key_id), "key": key_id, **signature.identity()}
 
 
-def signature_of(identity: Identity) -> SignatureSettings:
+def signature_of(identity: Identity) -> settings.SignatureSettings:
     """Return the settings in an index's identity."""
-    name, accept = str(identity.get("method", NATIVE)), str(identity.get("accept", ""))
+    name, accept = str(identity.get("method", settings.NATIVE)), str(identity.get("accept", ""))
     numbers = {key: int(identity[key]) for key in _SIZES if key in identity}
     options, rules = _pairs(identity, "option."), str(identity.get("text_rules", ""))
-    return SignatureSettings.model_validate(
+    return settings.SignatureSettings.model_validate(
         {
             **numbers,
             "method": name,
@@ -168,9 +163,9 @@ def check_identity(folder: Path, found: Identity, wanted: Identity) -> None:
     if found == wanted:
         return
     own = ""
-    if _part(found, "key") != _part(wanted, "key") and is_there(own_key(folder)):
+    if _part(found, "key") != _part(wanted, "key") and errors.is_there(own_key(folder)):
         own = f" If that key was its own, put {own_key(folder)} back from a copy."
-    raise StoreMismatch(
+    raise errors.StoreMismatch(
         f"The index {folder} was made with other settings: {differences(found, wanted)}. "
         f"Use the index's settings, or another --index.{own}"
     )
@@ -194,12 +189,9 @@ def check_folder(folder: Path, wanted: Identity) -> None:
     """Raise StoreMismatch as `check_identity`, if there is an index in `folder` with a flush."""
     if not has_index(folder):
         return
-    store = Store.open(store_folder(folder), writable=False)
-    try:
+    with closing(Store.open(store_folder(folder), writable=False)) as store:
         if store.meta is not None:
             check_identity(folder, store.meta.identity, wanted)
-    finally:
-        store.close()
 
 
 def _part(identity: Identity, name: str) -> str | int | float:
@@ -227,7 +219,7 @@ class IndexFolder:
 
     @classmethod
     def open(
-        cls, path: Path, signature: SignatureSettings, key_file: Path | None = None
+        cls, path: Path, signature: settings.SignatureSettings, key_file: Path | None = None
     ) -> IndexFolder:
         """Open or create the index in `path` for writing.
 
@@ -237,25 +229,22 @@ class IndexFolder:
             StoreDamaged: something of it is missing, or cannot be read.
             StoreUnavailable: it is in use, or the disk refuses.
         """
-        if not is_utf8(path):
-            raise SettingsError(f"The path of the index {str(path)!r} is not UTF-8. Use another.")
+        if not errors.is_utf8(path):
+            why = f"The path of the index {str(path)!r} is not UTF-8. Use another."
+            raise errors.SettingsError(why)
         if shard := shard_folders(path)[0]:
-            raise StoreMismatch(
-                f"The folder {path} has {shard} of a worker. Name another folder with --index."
-            )
+            why = f"The folder {path} has {shard} of a worker. Name another folder with --index."
+            raise errors.StoreMismatch(why)
         secret = obtain_secret(path, key_file)
         identity = identity_of(signature, secret)
         store = Store.open(store_folder(path))
-        try:
+        with errors.on_failure(store.close):
             if store.meta is not None:
                 check_identity(path, store.meta.identity, identity)
-            elif key_file is None and not is_there(own_key(path)):
+            elif key_file is None and not errors.is_there(own_key(path)):
                 # A run that failed removed it after we had read it, and before we had the lock.
-                secret = create_secret(own_key(path))
+                secret = settings.create_secret(own_key(path))
                 identity = identity_of(signature, secret)
-        except BaseException:
-            store.close()
-            raise
         store.needed = () if key_file else (own_key(path),)
         return cls(path, store, identity, secret)
 
@@ -282,5 +271,6 @@ def read_meta(folder: Path) -> tuple[Store, StoreMeta]:
     store = Store.open(store_folder(folder), writable=False)
     if store.meta is None:
         store.close()
-        raise StoreUnavailable(f"The index {folder} is empty: nothing has been flushed to it yet.")
+        why = f"The index {folder} is empty: nothing has been flushed to it yet."
+        raise errors.StoreUnavailable(why)
     return store, store.meta

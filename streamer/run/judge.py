@@ -18,21 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import StoreUnavailable, StreamerError
+from streamer.index import messages
 from streamer.index.codec import Entry
 from streamer.index.memtable import HEAD_PAGES, KEPT
-from streamer.index.messages import (
-    CONFIG,
-    Forget,
-    Output,
-    Pages,
-    Record,
-    Tombstone,
-    Verdicts,
-    config_record,
-    page_record,
-    source_name,
-    source_records,
-)
 from streamer.index.ports import FlushedRows, Found
 from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
@@ -118,11 +106,9 @@ class Judge:
         self._identity = identity
         self._rule, self._head_pages = options.flushes, options.head_pages
         self._clock = options.clock
-        meta = store.meta
-        self.owner_state = meta.owner if meta else b""  # that of the last flush before
         self.lookup = StoredLookup(store, options.index_memory, secret)
         self.shard = Shard(
-            int(identity["bands"]), self.lookup, state=meta.state if meta else b"",
+            int(identity["bands"]), self.lookup, state=store.known.state,
             memtable_capacity=options.head_pages + _SPARE_ENTRIES, references=options.references,
         )  # fmt: skip
         self._applied = 0  # records since the last flush
@@ -140,7 +126,7 @@ class Judge:
 
     def position(self, source: int) -> int:
         """Return the first sequence number of a page source that is not applied yet."""
-        return self.shard.positions.get(source_name(source), 0)
+        return self.shard.positions.get(messages.source_name(source), 0)
 
     def next_numbers(self, chunk: Chunk, batch: PageBatch) -> tuple[int, int, Numbers]:
         """Return the interval that a chunk of files has in the log, and the numbers of its pages.
@@ -156,9 +142,12 @@ class Judge:
     def configure(self, settings: IndexSettings) -> None:
         """Put a CONFIG record into the log unless these settings are in force."""
         if self.shard.settings != settings:
-            self.shard.apply(config_record(settings, self.shard.positions.get(CONFIG, 0)))
+            number = self.shard.positions.get(messages.CONFIG, 0)
+            self.shard.apply(messages.config_record(settings, number))
 
-    def apply(self, record: Record, found: Found | None = None, records: int = 1) -> Output | None:
+    def apply(
+        self, record: messages.Record, found: Found | None = None, records: int = 1
+    ) -> messages.Output | None:
         """Apply a record; return the verdicts on its pages, if it has new ones.
 
         `found` is what `look_up` gave for the record's pages, however long ago; `records` is what
@@ -205,21 +194,21 @@ class Judge:
         source: int,
         start: int,
         end: int,
-        pages: Pages,
+        pages: messages.Pages,
         found: Found | None = None,
-        numbers: npt.NDArray[np.int64] | None = None,
-        tombstones: Sequence[Tombstone] = (),
-    ) -> list[Verdicts]:
+        numbers: Numbers | None = None,
+        tombstones: Sequence[messages.Tombstone] = (),
+    ) -> list[messages.Verdicts]:
         """Apply the pages read in [start, end) of a source; return their verdicts.
 
         `found` is as for `apply`, `numbers` as for `page_record`; without `numbers` where there
         are `tombstones`.
         """
         if tombstones:
-            records = source_records(source, start, end, pages, tombstones)
+            records = messages.source_records(source, start, end, pages, tombstones)
             outputs = [self.apply(record, None, record.end - record.start) for record in records]
         else:
-            record = page_record(source, start, end, pages, numbers)
+            record = messages.page_record(source, start, end, pages, numbers)
             outputs = [self.apply(record, found, end - start)]
         return [output.verdicts for output in outputs if output is not None]
 
@@ -231,14 +220,14 @@ class Judge:
         in_memtable = np.count_nonzero(memtable.states[: memtable.count] == KEPT)
         return (meta.rows if meta else 0) + int(in_memtable)
 
-    def forget_next(self, forget: Forget) -> None:
+    def forget_next(self, forget: messages.Forget) -> None:
         """Forget what a command wants that comes next."""
         self.forget(forget, self.shard.positions.get(_COMMANDS, 0))
 
-    def forget(self, forget: Forget, number: int) -> None:
+    def forget(self, forget: messages.Forget, number: int) -> None:
         """Forget, once, what a command wanted at `number` of a log that is replayed here."""
         numbers = np.full(len(forget), number)
-        self.apply(Record(_COMMANDS, 0, number + 1, numbers, forget))
+        self.apply(messages.Record(_COMMANDS, 0, number + 1, numbers, forget))
 
     # ---- flushes ---------------------------------------------------------------------------------
 
@@ -387,9 +376,8 @@ def _explaining_after_flush(what: str) -> Iterator[None]:
     try:
         yield
     except StoreUnavailable as error:
-        raise StoreUnavailable(
-            f"A flush was written, but the {what} after it failed. {error}"
-        ) from error
+        why = f"A flush was written, but the {what} after it failed. {error}"
+        raise StoreUnavailable(why) from error
 
 
 def replay_judge(

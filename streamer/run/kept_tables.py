@@ -8,37 +8,111 @@ table or none, whatever kill came between. Rows come in the order of their files
 Each run makes the table from the input files. These must still be there, and are compared with what
 they said of themselves when they were judged. A table notes of which rows it was made, and is not
 made again of the same ones.
+
+Where the texts of kept pages are asked for, they are a field more of their lines, or a column. This
+is the text that was compared (page_texts.py). What sites repeat is known only while a page is
+signed, so texts are taken then. Of a table they go to a file next to it, as JSON strings in the
+order of the file of refs, and become its column when the run ends.
 """
 
 # A Parquet file cannot be cut, and its end is written last. Closed part files would end with each
 # flush, which memory decides, and would read all columns twice as often as the judge needs them.
 
+import itertools
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import xxhash
 
 from streamer.compression import is_parquet
 from streamer.errors import InputError, SettingsError
+from streamer.index.messages import Pages
 from streamer.model import SEQUENCE_BITS, SEQUENCE_MASK
+from streamer.pages import table_copy
+from streamer.pages.chunk import PageBatch
 from streamer.pages.files import Source
+from streamer.pages.message import read_message
 from streamer.pages.remote import RemoteObject, is_remote, look_up
-from streamer.pages.table_copy import (
-    ChosenRows,
-    Ordinals,
-    Progress,
-    TableFile,
-    common_schema,
-    copy_rows,
-    has_changed,
-)
+from streamer.pages.table_copy import ChosenRows, NewColumn, Ordinals, Progress, TableFile
 from streamer.pages.tables import arrow_errors, schema_of
 from streamer.run.catalogue import Catalogue
-from streamer.run.kept_texts import FIELD, taken_name, text_column
 from streamer.run.outputs import Claim, OutputSink, complete_output
+from streamer.run.page_texts import TextReader
+from streamer.run.stages import OneAThread
+from streamer.sketch.site_signer import SignedRepeats
+
+FIELD = "text"
+TEXTS_SUFFIX = ".texts"  # of the texts that a table's column is made of
+_STEP_BYTES = 1 << 24
+_NEWLINE = 0x0A
+
+
+def text_reader(*, knows_sites: bool) -> Callable[..., list[bytes]]:
+    """Return what returns the texts of pages that are signed, as JSON strings; in any thread.
+
+    It takes a batch, its pages, and what they were signed by where that depends on sites.
+    """
+    readers = OneAThread(lambda: TextReader(knows_sites=knows_sites))
+
+    def read(batch: PageBatch, pages: Pages, repeats: SignedRepeats | None = None) -> list[bytes]:
+        reader, encode = readers.get(), msgspec.json.encode
+        main = [False] * len(pages) if pages.main is None else pages.main.tolist()
+        columns = zip(batch.bodies, batch.flags, main, strict=True)
+        return [
+            encode(reader.read_signed(body, flags, repeats and repeats.of(i), is_main=is_main))
+            for i, (body, flags, is_main) in enumerate(columns)
+        ]
+
+    return read
+
+
+def check_lines(lines: Iterable[bytes | memoryview], name: str) -> None:
+    """Raise SettingsError if a line of the source `name` has a text of its own.
+
+    All lines are those of pages: objects of JSON, perhaps once they are repaired.
+    """
+    for line in lines:
+        if FIELD in read_message(bytes(line)):
+            raise SettingsError(taken_name(name))
+
+
+def taken_name(name: str) -> str:
+    """Return the message about a source that has texts of its own."""
+    return (
+        f"{name} has a field or column {FIELD!r} already, which --with-text would replace. Leave "
+        "it out, and take the texts with `streamer text`."
+    )
+
+
+def add_texts(lines: Iterable[bytes | memoryview], texts: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield lines with their texts as a field more."""
+    for line, text in zip(lines, texts, strict=True):
+        yield b'%b,"%b":%b}\n' % (bytes(line).rstrip()[:-1], FIELD.encode(), text)
+
+
+def text_column(name: str | None, refs: str) -> NewColumn | None:
+    """Return the column of the texts in a file, one a line, by ascending refs; None of no file.
+
+    `refs` is the file of the refs of its lines.
+    """
+    if name is None:
+        return None
+    data = np.memmap(name, np.uint8, "r") if Path(name).stat().st_size else np.empty(0, np.uint8)
+    parts = (data[at : at + _STEP_BYTES] for at in range(0, len(data), _STEP_BYTES))
+    found = [np.flatnonzero(part == _NEWLINE) + _STEP_BYTES * i for i, part in enumerate(parts)]
+    ends = np.concatenate([np.array([-1]), *found])  # of lines, and of none before the first
+    at = iter(np.argsort(np.fromfile(refs, "<u8"), kind="stable").tolist())
+
+    def take(count: int) -> list[str]:
+        places = itertools.islice(at, count)
+        return [msgspec.json.decode(data[ends[n] + 1 : ends[n + 1]].tobytes()) for n in places]
+
+    return NewColumn(FIELD, take)
+
 
 REF_BYTES = 8
 _MADE_OF = b"streamer.rows"  # in a table's metadata
@@ -74,22 +148,20 @@ def tables_of(what: str, sources: Sequence[Source], remedy: str = _REMEDY) -> li
     return found
 
 
+@dataclass
 class KeptTable:
     """A table that is made of the rows whose refs are in the file `refs`.
 
-    `option` is the name of the output's option. `texts` is a file of the texts of these rows, which
-    become a column more.
+    `_option` is the name of the output's option. `_texts` is a file of the texts of these rows,
+    which become a column more.
     """
 
-    def __init__(
-        self, option: str, name: str, refs: str, catalogue: Catalogue, texts: str | None = None
-    ) -> None:
-        self.name = name
-        self.refs = refs
-        self._option = option
-        self._texts = texts
-        self._catalogue = catalogue
-        self._sources: Sequence[Source] = ()
+    _option: str
+    name: str
+    refs: str
+    _catalogue: Catalogue
+    _texts: str | None = None
+    _sources: Sequence[Source] = ()
 
     @property
     def amount(self) -> int:
@@ -110,10 +182,9 @@ class KeptTable:
         self._sources = sources
         new = tables_of(f"--{self._option} {self.name}", sources)
         given = {os.path.realpath(each.path) for each in new if each.remote is None}
-        earlier = [each.file for each in self.chosen(known)]
-        earlier = [file for file in earlier if file.path not in given]
+        earlier = [each.file for each in self.chosen(known) if each.file.path not in given]
         if files := [*earlier, *new]:
-            schema = common_schema(self.name, files, _REMEDY)
+            schema = table_copy.common_schema(self.name, files, _REMEDY)
             if self._texts and FIELD in schema.names:
                 raise SettingsError(taken_name(files[0].name))
 
@@ -136,8 +207,8 @@ class KeptTable:
             return
         column = text_column(self._texts, self.refs)
         with complete_output(self.name, claim) as file:
-            made_of = {_MADE_OF: digest}
-            copy_rows(chosen, self.name, OutputSink(file), _REMEDY, made_of, progress, column)
+            made_of, out = {_MADE_OF: digest}, OutputSink(file)
+            table_copy.copy_rows(chosen, self.name, out, _REMEDY, made_of, progress, column)
 
     def chosen(self, size: int) -> Iterator[ChosenRows]:
         """Yield the rows of each file, by the refs in the first `size` bytes of their file.
@@ -153,7 +224,7 @@ class KeptTable:
         paths = [self._catalogue.entries[number].path for number in numbers]
         looked_up = look_up([path for path in paths if is_remote(path) and path not in remote])
         remote |= {path: there.objects[0] for path, there in looked_up.items()}
-        bounds = pairwise([*starts, len(refs)])
+        bounds = itertools.pairwise([*starts, len(refs)])
         for (start, end), number in zip(bounds, numbers, strict=True):
             file = self._file(number, remote)
             yield ChosenRows(file, refs[start:end] & np.uint64(SEQUENCE_MASK))
@@ -170,7 +241,7 @@ class KeptTable:
         source = Source(entry.path, is_regular=True, remote=there)
         # The digest of an Arrow file is of its layout only.
         if there is None and not self._catalogue.is_same(number, source):
-            raise InputError(has_changed(entry.name))
+            raise InputError(table_copy.has_changed(entry.name))
         [file] = tables_of(self.name, [source])
         return file._replace(name=entry.name, digest=entry.mark.digest)
 

@@ -69,12 +69,10 @@ class LargeClusters:
         counts = self._sources.setdefault(source, _Counts())
         counts.pages += len(block)
         places = np.flatnonzero(_count_named(block))
-        refs, firsts, named = np.unique(
-            block.representative_refs[places], return_index=True, return_counts=True
-        )
-        for ref, place, count in zip(
-            refs.tolist(), places[firsts].tolist(), named.tolist(), strict=True
-        ):
+        others = block.representative_refs[places]
+        refs, firsts, named = np.unique(others, return_index=True, return_counts=True)
+        columns = refs.tolist(), places[firsts].tolist(), named.tolist()
+        for ref, place, count in zip(*columns, strict=True):
             counts.duplicates[ref] += count
             counts.urls.setdefault(ref, block.representative_urls[place])
         if len(counts.duplicates) > _COUNTS_MAX:
@@ -87,14 +85,10 @@ class LargeClusters:
         if counts is None:
             return
         least = max(SUSPECT_PAGES_MIN, SHARE_MIN * counts.pages)
-        self.found += [
-            LargeCluster(
-                name, counts.urls[ref].decode(errors="replace"), count,
-                round(count / counts.pages, 4),
-            )
-            for ref, count in counts.duplicates.items()
-            if count >= least
-        ]  # fmt: skip
+        for ref, count in counts.duplicates.items():
+            if count >= least:
+                url, share = counts.urls[ref].decode(errors="replace"), count / counts.pages
+                self.found.append(LargeCluster(name, url, count, round(share, 4)))
         self.found = sorted(self.found, key=lambda each: (-each.share, each.source))[:_FOUND_MAX]
 
 

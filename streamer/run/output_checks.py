@@ -9,7 +9,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePath
 
 from streamer.compression import is_parquet, is_table_name
@@ -19,7 +19,6 @@ STANDARD_OUTPUT = "-"
 ROWS_SUFFIX = ".rows"  # of what a table of kept rows is made of
 LINES_SUFFIX = ".jsonl.zst"  # of what Parquet verdicts are made of
 _TABLE_NAME = re.compile(r"\.csv(\.gz|\.zst)?$", re.IGNORECASE)
-_MARK = re.compile(rb"(/[^\n]*\n)?")
 _OPENED = ("/dev/fd/", "/dev/std", "/proc/self/fd/")
 _EDGE_BYTES = 4 << 10  # at both ends of what is known, some five lines each
 Made = tuple[int, str]  # of a file that was made at the end of a run: its size and digest
@@ -119,16 +118,14 @@ def check_output(
     check_place(name)
     _check_mark(name)
     size = Path(name).stat().st_size if Path(name).is_file() else 0
-    if index is None:
-        if size:
-            _check_overwrite(name, overwrite=overwrite)
-        return
-    if known is None and size:
+    if index is None and size:
+        _check_overwrite(name, overwrite=overwrite)
+    elif known is None and size:
         raise SettingsError(
             f"{name} exists and was not written with this index. Name another file, or give "
             "--moved OLD=NEW if the index has written it under another path."
         )
-    if known is not None and size < known:
+    elif known is not None and size < known:
         raise StoreMismatch(
             f"{name} has {size} bytes, but the index has published {known} to it. "
             "Put the file back, or name another one for what is still to come."
@@ -169,7 +166,9 @@ def _check_mark(name: str) -> None:
     """Raise SettingsError if the name of the file that names the index is taken."""
     mark = mark_of(name)
     try:
-        is_own = stat.S_ISREG(mark.lstat().st_mode) and _MARK.fullmatch(mark.read_bytes())
+        is_own = stat.S_ISREG(mark.lstat().st_mode) and re.fullmatch(
+            rb"(/[^\n]*\n)?", mark.read_bytes()
+        )
     except FileNotFoundError:
         return
     except OSError:
@@ -190,9 +189,8 @@ def _check_overwrite(name: str, *, overwrite: bool) -> None:
             "to continue. Name another file."
         )
     if not overwrite:
-        raise SettingsError(
-            f"{name} already exists. Name another file, or give --overwrite to replace it."
-        )
+        why = f"{name} already exists. Name another file, or give --overwrite to replace it."
+        raise SettingsError(why)
 
 
 def check_distinct(outputs: Iterable[str], inputs: Iterable[str]) -> None:
@@ -212,9 +210,8 @@ def check_distinct(outputs: Iterable[str], inputs: Iterable[str]) -> None:
         with contextlib.suppress(OSError):
             found = os.stat(name)  # noqa: PTH116 - of many thousand
             if (output := files.get((found.st_dev, found.st_ino))) is not None:
-                raise SettingsError(
-                    f"{output} and the input {name} are the same file. Name another output."
-                )
+                why = f"{output} and the input {name} are the same file. Name another output."
+                raise SettingsError(why)
 
 
 def check_writable(path: Path) -> None:
@@ -224,20 +221,22 @@ def check_writable(path: Path) -> None:
         SettingsError: it cannot.
     """
     check_place(str(path))
-    try:
+    with explaining_output(path):
         if path.exists() and not path.is_file() and not path.is_dir():
             return
         made = not path.exists()
         path.open("ab").close()
         if made:
             path.unlink()
+
+
+@contextlib.contextmanager
+def explaining_output(name: object) -> Iterator[None]:
+    """Raise SettingsError where the system refuses to write an output."""
+    try:
+        yield
     except OSError as error:
-        raise unwritable(str(path), error) from error
-
-
-def unwritable(name: str, error: OSError) -> SettingsError:
-    """Return the error for an output that the system refuses to write."""
-    return SettingsError(f"Cannot write {name}: {error.strerror}. Name another file.")
+        raise SettingsError(f"Cannot write {name}: {error.strerror}. Name another file.") from error
 
 
 def content_digest(path: Path, length: int) -> str:

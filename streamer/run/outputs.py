@@ -125,10 +125,8 @@ class OutputFile:
         if name == output_checks.STANDARD_OUTPUT:
             return cls(name, StandardOutput(), 0)
         path = Path(name)
-        try:
+        with output_checks.explaining_output(name):
             file = path.open("r+b" if path.exists() else "w+b", buffering=0)
-        except OSError as error:
-            raise output_checks.unwritable(name, error) from error
         return cls(name, file, known or 0, index)
 
     def start(self) -> None:
@@ -138,7 +136,7 @@ class OutputFile:
             SettingsError: the file cannot be cut.
         """
         path = Path(self.name)
-        try:
+        with output_checks.explaining_output(self.name):
             if not isinstance(self._file, StandardOutput) and path.is_file():
                 if self._index is None and path.stat().st_nlink > 1:  # the other names keep it
                     self._file.close()
@@ -147,8 +145,6 @@ class OutputFile:
                 self._file.truncate(self.length)
                 self._file.seek(self.length)
                 self._mark(output_checks.mark_of(self.name))
-        except OSError as error:
-            raise output_checks.unwritable(self.name, error) from error
 
     def _mark(self, mark: Path) -> None:
         """Write the file that names the index of the output."""
@@ -252,21 +248,17 @@ def complete_output(name: str, claim: Claim | None = None) -> Iterator[OutputFil
             file.sync()
         return
     part = output_checks.part_of(name)
-    try:
+    with output_checks.explaining_output(part):
         part.unlink(missing_ok=True)  # of a killed run; a link is not followed
         raw = part.open("xb", buffering=0)
-    except OSError as error:
-        raise output_checks.unwritable(str(part), error) from error
     try:
         with contextlib.closing(OutputFile(name, raw, 0)) as file:
             yield file
             file.sync()
         if claim is not None:
             claim(part)
-        try:
+        with output_checks.explaining_output(name):
             part.replace(target)
-        except OSError as error:
-            raise output_checks.unwritable(name, error) from error
     finally:
         part.unlink(missing_ok=True)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from streamer.errors import InvalidPage
+from streamer.errors import InvalidPage, on_failure
 from streamer.index import ask
 from streamer.index.messages import Pages
 from streamer.model import Location, Verdict
@@ -62,20 +62,17 @@ class PageChecker(ReadIndex):
         self._lock = threading.Lock()
         self._references: ReferenceIndexes | None = None
         super().__init__(folder, topic, key_file)
-        try:
+        with on_failure(self.close):
             self.check_signatures()
             self._references = ReferenceIndexes(also, self.fingerprint, self.identity)
             self._shard = self.shard(self._references)
-            if self.settings.also:
-                self._references.open_lookups()
+            for index in self._references.indexes if self.settings.also else ():
+                _ = index.lookup  # whose table is made before anything is judged
             self._parser = PageParser(
                 page_bytes_max=page_bytes_max, rules=self.settings.rules,
                 text=self.signature.text, scope=self.signature.scope,
             )  # fmt: skip
             self._signer = self.signer(self.signature)
-        except BaseException:
-            self.close()
-            raise
 
     def check(self, message: bytes) -> Verdict:
         """Return the verdict that the page in a JSON message would get now.

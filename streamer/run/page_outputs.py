@@ -39,18 +39,16 @@ from streamer.pages.formats import JSON_LINES, format_by_name
 from streamer.pages.message import raw_fields
 from streamer.pages.warc import begins_record
 from streamer.run.catalogue import ADDED, Catalogue
-from streamer.run.kept_tables import pack_refs
-from streamer.run.kept_texts import add_texts, check_lines
+from streamer.run.kept_tables import add_texts, check_lines, pack_refs
 from streamer.run.output_checks import ROWS_SUFFIX, STANDARD_OUTPUT, output_key, table_of
 from streamer.run.outputs import OutputFile, pack
-from streamer.run.revisits import Original, Originals, RevisitPair, pairs_of
+from streamer.run.revisits import Original, Originals
 
 KEPT, DUPLICATES, REVISITS = "kept", "duplicates", "revisits"
 TEXTS = "with-text"  # of a table's rows
 PAGE_OUTPUTS = (KEPT, TEXTS, DUPLICATES, REVISITS)
 _KEPT_WITH_TEXT = "kept, with text"  # what the index calls such an output
-_LINES = "JSON lines"
-_RECORDS = {"WARC": "WARC records", "ARC": "ARC records", "": _LINES}
+_RECORDS = {"WARC": "WARC records", "ARC": "ARC records", "": "JSON lines"}
 _ENDS = {"WARC": b"\r\n\r\n", "ARC": b"\n"}
 _WRITTEN_AS = {"WACZ": "WARC", "CDX": "WARC"}
 _NEWLINE = 0x0A
@@ -136,16 +134,8 @@ class PageOutputs:
             for ref in block.pages.refs[block.similarities < 0].tolist():
                 self.originals.add(ref, made[ref & SEQUENCE_MASK])
 
-    def pairs(self, made: Mapping[int, Original], block: Verdicts) -> list[RevisitPair | None]:
-        """Return what revisits need of a block of verdicts, whose chunk's kept pages are noted."""
-        return [] if self.originals is None else pairs_of(block, made, self.originals)
-
     def pack(
-        self,
-        chunk: Chunk,
-        block: Verdicts,
-        revisits: Sequence[bytes] = (),
-        texts: Mapping[int, bytes] = {},
+        self, chunk: Chunk, block: Verdicts, revisits: Sequence[bytes], texts: Mapping[int, bytes]
     ) -> list[tuple[OutputFile, bytes]]:
         """Return what the outputs get of the pages of a block of verdicts on a chunk.
 
@@ -227,25 +217,22 @@ def records_of(chunk: Chunk, refs: npt.NDArray[np.uint64]) -> Iterator[bytes | m
     ordinals = (refs & np.uint64(SEQUENCE_MASK)).astype(np.int64)
     if chunk.pages:
         pages = {page.sequence: page for page in chunk.pages}
-        if not (kind := _kind_of_chunk(chunk)):
-            own = ordinals if not chunk.parts else _places(chunk, refs)
-            yield from (_make_message(pages[each]) for each in own.tolist())
-            return
-        end = _ENDS[kind]
-        yield from (
-            b"".join((pages[each].head, pages[each].block, end)) for each in ordinals.tolist()
-        )
+        own = (_places(chunk, refs) if chunk.parts else ordinals).tolist()
+        if kind := _kind_of_chunk(chunk):
+            wanted = (pages[each] for each in own)
+            yield from (b"".join((page.head, page.block, _ENDS[kind])) for page in wanted)
+        else:
+            yield from (_make_message(pages[each]) for each in own)
     elif chunk.is_raw:
-        wanted = {*ordinals.tolist()}
+        asked = {*ordinals.tolist()}
         for (ordinal, key, value), headers in zip(chunk.messages, chunk.headers, strict=True):
-            if ordinal in wanted:
+            if ordinal in asked:
                 fields = raw_fields(key, headers) | _body_fields(value or b"")
                 yield msgspec.json.encode(fields) + b"\n"
     elif chunk.messages:
         values = {ordinal: value or b"" for ordinal, _, value in chunk.messages}
-        yield from (
-            values[each].strip(b"\n").replace(b"\n", b" ") + b"\n" for each in ordinals.tolist()
-        )
+        lines = (values[each].strip(b"\n") for each in ordinals.tolist())
+        yield from (line.replace(b"\n", b" ") + b"\n" for line in lines)
     else:
         yield from _lines(chunk, refs, ordinals)
 

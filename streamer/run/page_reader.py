@@ -5,7 +5,7 @@ records all fail in one way, and a file that is damaged.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -106,15 +106,12 @@ def describe_skipped(files: Mapping[str, str]) -> str:
         firsts.setdefault(kind, name)
     kinds = Counter(files.values()).most_common()
     parts = [f"{count:,} {kind.replace('_', ' ')} (as {firsts[kind]})" for kind, count in kinds]
-    return f"Files of folders that are not read: {', '.join(parts)}.{_old_rows(firsts)}"
-
-
-def _old_rows(kinds: Collection[str]) -> str:
-    """Return what to know of a table whose log is not read."""
-    tables = [name for name in ("iceberg", "hudi") if f"{name}_metadata" in kinds]
-    if not tables:
-        return ""
-    return (
-        f" The log of an {tables[0].title()} table is not read, so rows that it has deleted or "
-        "replaced are judged too. Export its current rows to avoid that."
-    )
+    said = f"Files of folders that are not read: {', '.join(parts)}."
+    for table in ("iceberg", "hudi"):
+        if f"{table}_metadata" in firsts:
+            said += (
+                f" The log of an {table.title()} table is not read, so rows that it has deleted or "
+                "replaced are judged too. Export its current rows to avoid that."
+            )
+            break
+    return said

@@ -15,6 +15,7 @@ from streamer.pages.body import foreign_kind
 from streamer.rules import MAIN, Text
 from streamer.run.stages import OneAThread
 from streamer.sketch.site_memory import SiteKeys, SiteMemory
+from streamer.text import visible
 from streamer.text.blocks import html_to_blocks
 from streamer.text.charset import decode_body
 from streamer.text.lines import lines_bytes_max, write_lines
@@ -22,15 +23,6 @@ from streamer.text.main_text import LEAST, MODEL, SITE_MODEL, block_spans, new_m
 from streamer.text.scan import Bytes
 from streamer.text.site_pages import blocks_of_page
 from streamer.text.trees import SCORE_ONE
-from streamer.text.visible import (
-    ESCAPED,
-    HTML,
-    Buffer,
-    page_title,
-    scratch_bytes,
-    visible_array,
-    visible_text,
-)
 
 Kind = Literal["main", "visible", "plain"]
 LeftOut = Literal["links", "unlikely", "site"]
@@ -85,35 +77,35 @@ class TextReader:
         self._memory = SiteMemory(site_memory) if site_memory else None
 
     def read(
-        self, body: Buffer, flags: int, url: bytes = b"", *, blocks: bool = False
+        self, body: visible.Buffer, flags: int, url: bytes = b"", *, blocks: bool = False
     ) -> ExtractedText:
         """Return the text of the next page, UTF-8 as `flags` say (text/visible.py)."""
-        if not flags & HTML:
-            return ExtractedText("", "plain", visible_text(body, flags))
+        if not flags & visible.HTML:
+            return ExtractedText("", "plain", visible.visible_text(body, flags))
         text, main, repeats = self._read_blocks(body, flags), self._main, None
         if self._memory is not None:
             own = blocks_of_page(text, self._keys.hosts([url]), self._keys.urls([url]), main)
             repeats = self._memory.learn_judged(own)
         lines, has_main = self._write_lines(text, self._wanted, repeats)
         return ExtractedText(
-            page_title(body, flags),
+            visible.page_title(body, flags),
             "main" if has_main else "visible",
             lines,
             self._list_blocks(text, repeats) if blocks else msgspec.UNSET,
         )
 
     def read_signed(
-        self, body: Buffer, flags: int, repeats: Bytes | None = None, *, is_main: bool
+        self, body: visible.Buffer, flags: int, repeats: Bytes | None = None, *, is_main: bool
     ) -> str:
         """Return the text of a page as it was signed: its main text, or all of it."""
-        if not flags & HTML:
-            return visible_text(body, flags)
+        if not flags & visible.HTML:
+            return visible.visible_text(body, flags)
         return self._write_lines(self._read_blocks(body, flags), int(is_main), repeats)[0]
 
-    def _read_blocks(self, body: Buffer, flags: int) -> Bytes:
+    def _read_blocks(self, body: visible.Buffer, flags: int) -> Bytes:
         """Return the visible text of a page, whose blocks are those in hand then."""
-        source, main = visible_array(body, flags & ESCAPED), self._main
-        text = np.empty(scratch_bytes(len(source)), np.uint8)
+        source, main = visible.visible_array(body, flags & visible.ESCAPED), self._main
+        text = np.empty(visible.scratch_bytes(len(source)), np.uint8)
         end = html_to_blocks(source, 0, len(source), text, main.structure, main.records)
         return text[:end]
 
@@ -136,9 +128,8 @@ class TextReader:
                 left_out = "site" if span.dropped else "unlikely" if is_asked else "links"
             line = b" ".join(text[span.start : span.end].tobytes().split())
             likelihood = round(1 / (1 + math.exp(-span.score / SCORE_ONE)), 4) if is_asked else 0
-            found.append(
-                TextBlock(line.decode("utf-8", "replace"), likelihood, left_out, span.repeats)
-            )
+            own = line.decode("utf-8", "replace")
+            found.append(TextBlock(own, likelihood, left_out, span.repeats))
         return found
 
 
@@ -160,7 +151,7 @@ def extract(html: str | bytes, *, text: Text = MAIN, blocks: bool = False) -> Ex
         raise TypeError(f"Give a page's HTML as str or bytes, not {type(html).__name__}.")
     if kind := foreign_kind(body):
         raise InputError(f"It is no page of HTML: its bytes are those of another kind, {kind}.")
-    return _readers(text).get().read(body, HTML, blocks=blocks)
+    return _readers(text).get().read(body, visible.HTML, blocks=blocks)
 
 
 @cache

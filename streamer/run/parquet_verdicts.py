@@ -84,13 +84,9 @@ def _groups(lines: Path, schema: Any, *, near: bool) -> Iterator[Any]:  # noqa: 
     import pyarrow as pa  # noqa: PLC0415 - an extra
 
     rows = (list(cells(_decode(line), near=near)) for line in _lines_of(lines))
-    group = []
-    while batch := list(islice(rows, _BATCH_ROWS)):
-        group.append(batch_of(batch, schema))
-        if len(group) == _GROUP_BATCHES:
-            yield pa.Table.from_batches(group, schema)
-            group = []
-    if group:
+    parts = iter(lambda: list(islice(rows, _BATCH_ROWS)), [])
+    batches = (batch_of(part, schema) for part in parts)
+    while group := list(islice(batches, _GROUP_BATCHES)):
         yield pa.Table.from_batches(group, schema)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
 
-from streamer.errors import StoreMismatch
+from streamer.errors import StoreMismatch, on_failure
 from streamer.index.codec import ShardState, unpack_settings, unpack_state
 from streamer.index.forgetting import Forgetting
 from streamer.index.messages import Pages
@@ -40,6 +40,7 @@ class ReadIndex:
     Attributes:
         store, meta: with what its newest flush says.
         identity: what it was made with.
+        fingerprint: the one that its verdicts carry.
         locate: returns the place of a page ref.
     """
 
@@ -57,11 +58,9 @@ class ReadIndex:
         self._key_file = key_file
         self.store, self.meta = index_folder.read_meta(index_folder.folder_of(folder))
         self.identity: index_folder.Identity = self.meta.identity
-        try:
+        self.fingerprint = str(self.identity["fingerprint"])
+        with on_failure(self.close):
             self.locate = self._locator(topic)
-        except BaseException:
-            self.close()
-            raise
 
     def _locator(self, topic: str) -> Locate:
         if is_of_replay(self.meta):
@@ -75,11 +74,6 @@ class ReadIndex:
         self.store.close()
 
     # ---- what it was made with -------------------------------------------------------------------
-
-    @property
-    def fingerprint(self) -> str:
-        """Return the fingerprint that its verdicts carry."""
-        return str(self.identity["fingerprint"])
 
     @cached_property
     def state(self) -> ShardState:

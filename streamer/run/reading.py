@@ -131,9 +131,8 @@ class FileInput:
             InputError: a file cannot be read.
         """
         before = 0
-        with ReadAhead(
-            each.remote for each in filter(self._has_more, self.sources) if each.remote
-        ) as ahead:
+        remote = (each.remote for each in filter(self._has_more, self.sources) if each.remote)
+        with ReadAhead(remote) as ahead:
             for source in self.sources:
                 size, number = source.total_bytes or 0, self._numbers.get(source.name, -1)
                 if not self._has_more(source):
@@ -142,9 +141,8 @@ class FileInput:
                     if source.remote:
                         ahead.come_to(source.remote)
                     after = before + size
-                    yield from self._small_steps(source, number, after) or self._steps_of(
-                        source, number, before, after
-                    )
+                    small = self._small_steps(source, number, after)
+                    yield from small or self._steps_of(source, number, before, after)
                 before += size
 
     def _has_more(self, source: Source) -> bool:
@@ -217,9 +215,8 @@ def _other_records(entry: SourceEntry, source: Source, reached: Mark) -> str:
     """Return the message about a source that begins otherwise than what was judged of it."""
     short = reached.offset < entry.mark.offset
     if source.is_regular:
-        return describe_change(
-            source.name, "it is shorter" if short else "records that were judged are others now"
-        )
+        what = "it is shorter" if short else "records that were judged are others now"
+        return describe_change(source.name, what)
     what = "ends" if short else "goes on with others"
     return (
         f"{source.name} begins with records that the index has read from a pipe, and {what} within "

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
+from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable, on_failure
 from streamer.index.forgetting import Forgetting
 from streamer.index.messages import Keys, Pages
 from streamer.index.ports import BEFORE_ALL, KeptRows, Nearest, nothing_near
@@ -70,9 +70,8 @@ class ReferenceIndex(ReadIndex):
     def __init__(self, name: str, folder: Path) -> None:
         """Open it, as `ReadIndex` does."""
         if not has_index(folder):
-            raise StoreUnavailable(
-                f"There is no index in {folder}. --also {name}=FOLDER names the folder of one."
-            )
+            why = f"There is no index in {folder}. --also {name}=FOLDER names the folder of one."
+            raise StoreUnavailable(why)
         super().__init__(folder, name)
         self.corpus = Corpus(name=name, digest=self._digest())
 
@@ -130,7 +129,7 @@ class ReferenceIndexes:
     ) -> None:
         self.indexes: list[ReferenceIndex] = []
         in_force: dict[str, list[Corpus]] = {}
-        try:
+        with on_failure(self.close):
             for name, folder in map(parse_also, given):
                 in_force.pop(name, None)
                 parts = shard_folders(Path(folder)) if folder else []
@@ -139,19 +138,11 @@ class ReferenceIndexes:
                     self.indexes.append(ReferenceIndex(own, Path(folder) / part))
                     self.indexes[-1].check(fingerprint, wanted)
                     in_force.setdefault(name, []).append(self.indexes[-1].corpus)
-        except BaseException:
-            self.close()
-            raise
         self.in_force = tuple(chain.from_iterable(in_force.values()))
 
     def name_in(self, settings: IndexSettings) -> IndexSettings:
         """Return the settings with those in them that are in force."""
         return settings.model_copy(update={"also": self.in_force})
-
-    def open_lookups(self) -> None:
-        """Make the tables of all of them, before anything is judged."""
-        for index in self.indexes:
-            _ = index.lookup
 
     def nearest(self, pages: Pages, masks: Keys, settings: IndexSettings) -> Nearest:
         """Return what the indexes that the settings name have nearest to pages; in any thread.

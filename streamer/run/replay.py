@@ -22,26 +22,19 @@ from streamer.index.settings import IndexSettings
 from streamer.model import page_ref, split_ref
 from streamer.pages.bytestream import Mark
 from streamer.pages.chunk import Chunk, PageBatch
+from streamer.run import stages
 from streamer.run.engine import Engine, Prepared
 from streamer.run.first_records import FirstRecords
 from streamer.run.judge import FILES
-from streamer.run.kept_texts import text_reader
+from streamer.run.kept_tables import text_reader
 from streamer.run.known_archives import KnownArchives
 from streamer.run.large_clusters import LargeCluster, LargeClusters, SharedText, SharedTexts
 from streamer.run.output_checks import is_table
 from streamer.run.outputs import OutputFile
 from streamer.run.page_outputs import PageOutputs, role_of
 from streamer.run.reading import Checked, Forgotten, Input, InputReport, Pause, SourceEnd, Step
-from streamer.run.revisits import RevisitPair, duplicate_records, originals_of
+from streamer.run.revisits import Pairs, duplicate_records, originals_of, pairs_of
 from streamer.run.small_files import Parsed, file_alone, gather_small_files, split_by_source
-from streamer.run.stages import (
-    CHUNKS_AHEAD,
-    dead_letter,
-    dead_letter_lines,
-    in_order,
-    signing_pool,
-    verdict_lines,
-)
 from streamer.run.table import has_near_columns, table_head, table_lines
 from streamer.run.totals import LostText, Totals
 
@@ -145,7 +138,7 @@ class Replay:
             self._blocks_behind = PAGES_BEHIND
             self._catalogue.roles[output.key] = role_of(option, with_text=page_outputs.with_text)
         with (
-            signing_pool(self._threads) as self._pool,
+            stages.signing_pool(self._threads) as self._pool,
             ThreadPoolExecutor(1, "write") as self._writer,
         ):
             try:
@@ -231,7 +224,8 @@ class Replay:
 
     def _handle_all(self, steps: Iterator[Step], progress: Progress) -> None:
         reading = self._take_until_stopped(steps)
-        with closing(in_order(reading, self._submit, CHUNKS_AHEAD, _allow_at_pause)) as ahead:
+        steps_ahead = stages.in_order(reading, self._submit, stages.CHUNKS_AHEAD, _allow_at_pause)
+        with closing(steps_ahead) as ahead:
             for step, result in ahead:
                 if self._stop:
                     break
@@ -246,21 +240,19 @@ class Replay:
                     progress(step.amount, self._outcome.totals.records)
 
     def _handle(self, step: Step, prepared: Prepared | None) -> None:
-        parsed = prepared and split_by_source(prepared.chunk, prepared.batch)
-        if parsed is not None:
+        parsed = split_by_source(prepared.chunk, prepared.batch) if prepared else []
+        if parsed:
             self._check_first(parsed)
         self._begin()
-        if isinstance(step, IndexSettings):
+        if prepared is not None:
+            self._judge_new(prepared, parsed)
+        elif isinstance(step, IndexSettings):
             self._judge.configure(step)
         elif isinstance(step, Forgotten):
             self._judge.forget(step.forget, step.number)
         elif isinstance(step, SourceEnd):
             self._finish(step.source, step.status)
             self._write_behind(partial(self._clusters.end, step.source, self._name_of(step.source)))
-        elif isinstance(step, Chunk):
-            assert prepared is not None, step
-            assert parsed is not None, step
-            self._judge_new(prepared, parsed)
 
     def _check_first(self, parsed: Sequence[Parsed]) -> None:
         """Check the first records of a chunk's source; small files are checked as one."""
@@ -280,23 +272,22 @@ class Replay:
         chunk, batch, pages, found = prepared.chunk, prepared.batch, prepared.pages, prepared.found
         is_next = self._engine.signing.is_next(prepared)
         assert is_next, "chunks are judged in the order of reading"
-        self._check_kind(chunk, parsed)
+        if (first := next((own.source for own in parsed if own.pages), None)) is not None:
+            self._page_outputs.check(chunk, self._name_of(first))
         self._archives.note(chunk.archives.values())
         if self._letters is not None and batch.dead:
             letters = [
-                dead_letter(each, self._locate(page_ref(own.source, each.sequence)))
+                stages.dead_letter(each, self._locate(page_ref(own.source, each.sequence)))
                 for own in parsed
                 for each in own.dead
             ]
-            self._write(self._letters, partial(dead_letter_lines, letters))
+            self._write(self._letters, partial(stages.dead_letter_lines, letters))
         source, start, end, numbers = chunk.source, chunk.start, chunk.end, None
         if chunk.parts or not self._catalogue.entries[source].topic_id:
             source, (start, end, numbers) = FILES, self._judge.next_numbers(chunk, batch)
         each = (self._catalogue.totals, self._outcome.totals)
         counted = None if chunk.parts else chunk.source  # of a few pages there is no large cluster
-        blocks = self._judge.judge(
-            source, start, end, pages, found, numbers, tombstones=chunk.tombstones
-        )
+        blocks = self._judge.judge(source, start, end, pages, found, numbers, chunk.tombstones)
         self._page_outputs.note_kept(prepared.originals, blocks)
         for block in blocks:
             self._write_block(counted, prepared, block)
@@ -368,7 +359,7 @@ class Replay:
         self._shared.add(block)
         if is_table(self._verdicts.name):
             return table_lines(block, self._locate, self._engine.fingerprint, near=self._near)
-        return verdict_lines(block, self._locate, self._engine.fingerprint)
+        return stages.verdict_lines(block, self._locate, self._engine.fingerprint)
 
     def _write(self, output: OutputFile, lines: Callable[[], bytes]) -> None:
         """Have lines made and written, after those before them; raise what failed of one before."""
@@ -378,25 +369,18 @@ class Replay:
         """Have the verdicts on pages of a chunk written, and the pages."""
         self._write(self._verdicts, partial(self._lines, source, block))
         if self._page_outputs.files:
-            pairs = self._page_outputs.pairs(prepared.originals, block)
+            known = self._page_outputs.originals
+            pairs = pairs_of(block, prepared.originals, known) if known else []
             packing = self._pool.submit(self._pack_pages, prepared, block, pairs)
             self._write_behind(partial(_write_packed, packing))
 
     def _pack_pages(
-        self, prepared: Prepared, block: Verdicts, pairs: list[RevisitPair | None]
+        self, prepared: Prepared, block: Verdicts, pairs: Pairs
     ) -> list[tuple[OutputFile, bytes]]:
         """Return what the outputs of pages get of a block; in a thread of the pool."""
-        revisits = list[bytes]()
-        if pairs:
-            own = self._engine.fingerprint
-            revisits += duplicate_records(prepared.chunk, block, pairs, self._locate, own)
+        judged = prepared.chunk, block, pairs, self._locate, self._engine.fingerprint
+        revisits = [*duplicate_records(*judged)] if pairs else []
         return self._page_outputs.pack(prepared.chunk, block, revisits, prepared.texts)
-
-    def _check_kind(self, chunk: Chunk, parsed: Sequence[Parsed]) -> None:
-        """Raise SettingsError where an output of pages has records of another kind than a chunk."""
-        source = next((own.source for own in parsed if own.pages), None)
-        if source is not None:
-            self._page_outputs.check(chunk, self._name_of(source))
 
     def _write_behind(self, task: Callable[[], None]) -> None:
         """Have something done in the writing thread, after all that was judged until now."""
@@ -449,5 +433,5 @@ def _sync(outputs: Sequence[OutputFile]) -> dict[str, tuple[int, str]]:
 def _allow_at_pause(step: Step) -> int | None:
     """Return how much work ahead may be left at a pause of the input; None: the step is none."""
     if isinstance(step, Pause):
-        return 0 if step.all else CHUNKS_AHEAD
+        return 0 if step.all else stages.CHUNKS_AHEAD
     return None

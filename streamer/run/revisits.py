@@ -19,8 +19,8 @@ import hashlib
 import io
 import uuid
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 from warcio.statusandheaders import StatusAndHeaders
@@ -95,10 +95,8 @@ class Originals:
     def to_flush(self) -> list[Entry]:
         """Return what the next flush is to note."""
         self._flushing, self._changed = self._changed, set()
-        return [
-            (entry_key(_FAMILY, number), msgspec.msgpack.encode(self._blocks[number]))
-            for number in sorted(self._flushing)
-        ]
+        numbers = sorted(self._flushing)
+        return [(entry_key(_FAMILY, n), msgspec.msgpack.encode(self._blocks[n])) for n in numbers]
 
     def _block(self, number: int) -> Block:
         if number in self._blocks:
@@ -127,13 +125,12 @@ class RevisitPair(NamedTuple):
         return other is not None and bool(other.date) and other.payload == self.own.payload
 
 
-def pairs_of(
-    block: Verdicts, made: Mapping[int, Original], known: Originals
-) -> list[RevisitPair | None]:
-    """Return the pairs of a block of verdicts, None where a page is unique; `made` is its chunk's.
+Pairs = list[RevisitPair | None]
+"""Those of a block of verdicts, None where a page is unique."""
 
-    The kept pages of the chunk must be among those that are known.
-    """
+
+def pairs_of(block: Verdicts, made: Mapping[int, Original], known: Originals) -> Pairs:
+    """Return the pairs of a block, whose chunk's `made` are; its kept pages must be `known`."""
     elsewhere = block.references or [None] * len(block)
     columns = zip(
         block.pages.refs.tolist(), block.similarities.tolist(), block.representative_refs.tolist(),
@@ -148,11 +145,7 @@ def pairs_of(
 
 
 def duplicate_records(
-    chunk: Chunk,
-    block: Verdicts,
-    pairs: Sequence[RevisitPair | None],
-    locate: Locate,
-    fingerprint: str,
+    chunk: Chunk, block: Verdicts, pairs: Pairs, locate: Locate, fingerprint: str
 ) -> Iterator[bytes]:
     """Yield the records of the duplicates in a block; may be called in any thread."""
     pages = {page.sequence: page for page in chunk.pages}
@@ -168,24 +161,20 @@ def duplicate_records(
             "WARC-Record-ID": f"<{uuid.uuid5(uuid.NAMESPACE_URL, name).urn}>",
             "WARC-Date": page.headers.get("warc-date", "1970-01-01T00:00:00Z"),
         }
+        out = io.BytesIO()
+        writer = WARCWriter(out, gzip=False, warc_version="1.1")
         if pair.other is not None and pair.is_identical:
-            yield _revisit(page, headers, url.decode(), pair.other)
+            # With the HTTP headers that came with the page.
+            start, original = _payload_start(page), pair.other
+            record = writer.create_revisit_record(
+                page.headers["warc-target-uri"], original.digest, url.decode(), original.date,
+                http_headers=_StoredHeaders(page.block[:start]) if start else None,
+                warc_headers_dict=headers,
+            )  # fmt: skip
         else:
-            yield _metadata(page, headers, line)
-
-
-def _revisit(page: WarcPage, headers: dict[str, str], url: str, original: Original) -> bytes:
-    """Return a revisit record, with the HTTP headers that came with the page."""
-    out = io.BytesIO()
-    writer = WARCWriter(out, gzip=False, warc_version="1.1")
-    start = _payload_start(page)
-    http = _StoredHeaders(page.block[:start]) if start else None
-    record = writer.create_revisit_record(
-        page.headers["warc-target-uri"], original.digest, url, original.date,
-        http_headers=http, warc_headers_dict=headers,
-    )  # fmt: skip
-    writer.write_record(record)
-    return out.getvalue()
+            record = _metadata(writer, page, headers, line)
+        writer.write_record(record)
+        yield out.getvalue()
 
 
 class _StoredHeaders(StatusAndHeaders):  # type: ignore[misc]  # of warcio, which is untyped
@@ -200,19 +189,15 @@ class _StoredHeaders(StatusAndHeaders):  # type: ignore[misc]  # of warcio, whic
         del header_filter
 
 
-def _metadata(page: WarcPage, headers: dict[str, str], verdict: bytes) -> bytes:
+def _metadata(writer: Any, page: WarcPage, headers: dict[str, str], verdict: bytes) -> Any:  # noqa: ANN401 - of warcio
     """Return a metadata record about a page's own record, with its verdict.
 
     Of the type whose records no index of captures takes for a capture of the URL.
     """
-    out = io.BytesIO()
     field = b"verdict: " + verdict + b"\r\n"
-    writer = WARCWriter(out, gzip=False, warc_version="1.1")
     if about := page.headers.get("warc-record-id"):
         headers = {**headers, "WARC-Refers-To": about}
-    record = writer.create_warc_record(
+    return writer.create_warc_record(
         page.headers["warc-target-uri"], "metadata", payload=io.BytesIO(field),
         length=len(field), warc_content_type="application/warc-fields", warc_headers_dict=headers,
     )  # fmt: skip
-    writer.write_record(record)
-    return out.getvalue()

@@ -88,7 +88,6 @@ def make_index_signer(
     if sites is None:
         return make_signer(signature, secret)
     if not signature.model.knows_sites:
-        raise SettingsError(
-            f"The model {SITE_MODEL} is for single pages. Put back that of the package."
-        )
+        why = f"The model {SITE_MODEL} is for single pages. Put back that of the package."
+        raise SettingsError(why)
     return SiteSigner.of(NativeSigner(signature, secret), sites, secret)

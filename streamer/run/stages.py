@@ -28,23 +28,13 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import numpy as np
 
-from streamer.errors import StoreMismatch
+from streamer import model
+from streamer.errors import InvalidPage, StoreMismatch
 from streamer.hosts import is_same_url
 from streamer.index.messages import Pages, Verdicts
 from streamer.index.rule import BASIS_NAMES
 from streamer.index.url_versions import CHANGE_NAMES, split_changes
-from streamer.model import (
-    SEQUENCE_BITS,
-    SIMILARITY_ONE,
-    DeadLetter,
-    Decision,
-    Location,
-    NearestKept,
-    Representative,
-    SignedText,
-    Verdict,
-)
-from streamer.pages.chunk import Chunk, Message, PageBatch, RejectedRecord
+from streamer.pages.chunk import Chunk, Message, PageBatch, RejectedRecord, rejected
 from streamer.pages.parse import PageParser
 from streamer.pages.schema_registry import is_framed
 from streamer.sketch.scopes import ScopedSigner
@@ -53,13 +43,13 @@ from streamer.sketch.site_signer import SiteSigner
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Locate = Callable[[int], Location]
+Locate = Callable[[int], model.Location]
 
 CHUNKS_AHEAD = 6  # of up to 8 MiB, signed: as many as come while a flush keeps the judging thread
 SIGNING_NICENESS = 5
 
 _encoder = msgspec.json.Encoder()
-_SIMILARITIES = [i / SIMILARITY_ONE for i in range(SIMILARITY_ONE + 1)]
+_SIMILARITIES = [i / model.SIMILARITY_ONE for i in range(model.SIMILARITY_ONE + 1)]
 _NOTHING: dict[str, Any] = {}
 
 
@@ -101,17 +91,15 @@ def _parse_without(
     chunk.times = [times[offset] for offset, _, _ in chunk.messages if offset in times]
     batch = parser.parse(chunk)
     detail = "the worker could not decode it; the registry has its schema now"
-    batch.dead += [
-        RejectedRecord(offset, "unknown_schema", detail, key, value or b"", len(value or b""))
-        for offset, key, value in later
-    ]
+    fault = InvalidPage("unknown_schema", detail)
+    batch.dead += [rejected(offset, fault, value or b"", key) for offset, key, value in later]
     batch.dead.sort(key=lambda letter: letter.sequence)
     return batch
 
 
 def sign(signer: PageSigner, source: int, batch: PageBatch) -> Pages:
     """Sign the pages of a batch of source number `source`."""
-    refs = np.array(batch.sequences, np.uint64) | np.uint64(source << SEQUENCE_BITS)
+    refs = np.array(batch.sequences, np.uint64) | np.uint64(source << model.SEQUENCE_BITS)
     if isinstance(signer, ScopedSigner):
         signed = signer.sign_in(batch.bodies, batch.flags, batch.scopes)
     elif isinstance(signer, SiteSigner):
@@ -130,17 +118,15 @@ def _changes_of(block: Verdicts) -> Iterator[tuple[Any, Any, Any]]:
     pages = block.pages
     texts: Iterable[Any] = itertools.repeat(msgspec.UNSET, len(pages))
     if pages.main is not None:
-        texts = (SignedText.MAIN if each else SignedText.VISIBLE for each in pages.main.tolist())
+        main, visible = model.SignedText.MAIN, model.SignedText.VISIBLE
+        texts = (main if each else visible for each in pages.main.tolist())
     if block.changes is None:
         nothing = itertools.repeat(msgspec.UNSET)
         return zip(texts, nothing, nothing, strict=False)
     changes, similarities = split_changes(block.changes)
-    return zip(
-        texts,
-        (CHANGE_NAMES[each] for each in changes.tolist()),
-        (None if each < 0 else _SIMILARITIES[each] for each in similarities.tolist()),
-        strict=True,
-    )
+    named = (CHANGE_NAMES[each] for each in changes.tolist())
+    likeness = (None if each < 0 else _SIMILARITIES[each] for each in similarities.tolist())
+    return zip(texts, named, likeness, strict=True)
 
 
 def _nearest(block: Verdicts, locate: Locate) -> Iterator[tuple[Any, Any]]:
@@ -151,7 +137,7 @@ def _nearest(block: Verdicts, locate: Locate) -> Iterator[tuple[Any, Any]]:
     for near, least in zip(block.nearest, block.nearest_min.tolist(), strict=True):
         found = None
         if near is not None:
-            found = NearestKept(
+            found = model.NearestKept(
                 near.place or locate(near.ref), near.url.decode(), near.index or msgspec.UNSET,
                 similarity=_SIMILARITIES[near.similarity],
                 exact=msgspec.UNSET if block.exact is None else near.exact,
@@ -159,46 +145,33 @@ def _nearest(block: Verdicts, locate: Locate) -> Iterator[tuple[Any, Any]]:
         yield found, _SIMILARITIES[least]
 
 
-def verdicts(block: Verdicts, locate: Locate, fingerprint: str) -> Iterator[Verdict]:
+def verdicts(block: Verdicts, locate: Locate, fingerprint: str) -> Iterator[model.Verdict]:
     """Yield the verdicts of a block; `locate` turns a page ref into a place."""
     pages = block.pages
     exact = [msgspec.UNSET] * len(pages) if block.exact is None else block.exact.tolist()
     columns = zip(
-        pages.refs.tolist(),
-        pages.urls,
-        pages.text_bytes.tolist(),
-        pages.carried,
-        block.similarities.tolist(),
-        block.basis.tolist(),
-        block.representative_refs.tolist(),
-        block.representative_urls,
-        block.references or [None] * len(pages),
-        exact,
-        _changes_of(block),
-        _nearest(block, locate),
-        strict=True,
-    )
+        pages.refs.tolist(), pages.urls, pages.text_bytes.tolist(), pages.carried,
+        block.similarities.tolist(), block.basis.tolist(), block.representative_refs.tolist(),
+        block.representative_urls, block.references or [None] * len(pages), exact,
+        _changes_of(block), _nearest(block, locate), strict=True,
+    )  # fmt: skip
     for (
         ref, url, text_bytes, carried, similarity, basis, other_ref, other_url, elsewhere, by_sets,
         (text, change, likeness), (nearest, nearest_min),
     ) in columns:  # fmt: skip
         fields: Any = msgspec.Raw(carried) if carried else _NOTHING
         if similarity < 0:
-            yield Verdict(
-                locate(ref), url.decode(), Decision.UNIQUE, BASIS_NAMES[basis], None, None, False,
-                text_bytes, fingerprint, fields, text, change, likeness, msgspec.UNSET, nearest,
-                nearest_min,
+            yield model.Verdict(
+                locate(ref), url.decode(), model.Decision.UNIQUE, BASIS_NAMES[basis], None, None,
+                False, text_bytes, fingerprint, fields, text, change, likeness, msgspec.UNSET,
+                nearest, nearest_min,
             )  # fmt: skip
         else:
-            other = (
-                Representative(locate(other_ref), other_url.decode())
-                if elsewhere is None
-                else Representative(
-                    elsewhere.locate(other_ref), other_url.decode(), elsewhere.corpus.name
-                )
-            )
-            yield Verdict(
-                locate(ref), url.decode(), Decision.DUPLICATE, BASIS_NAMES[basis],
+            where = locate if elsewhere is None else elsewhere.locate
+            corpus = msgspec.UNSET if elsewhere is None else elsewhere.corpus.name
+            other = model.Representative(where(other_ref), other_url.decode(), corpus)
+            yield model.Verdict(
+                locate(ref), url.decode(), model.Decision.DUPLICATE, BASIS_NAMES[basis],
                 _SIMILARITIES[similarity], other, bool(url) and is_same_url(url, other_url),
                 text_bytes, fingerprint, fields, text, change, likeness, by_sets,
             )  # fmt: skip
@@ -209,21 +182,17 @@ def verdict_lines(block: Verdicts, locate: Locate, fingerprint: str) -> bytes:
     return _encoder.encode_lines(list(verdicts(block, locate, fingerprint)))
 
 
-def dead_letter(rejected: RejectedRecord, location: Location) -> DeadLetter:
+def dead_letter(record: RejectedRecord, location: model.Location) -> model.DeadLetter:
     """Return the dead letter for a rejected record."""
-    key = rejected.key
-    return DeadLetter(
-        location,
-        rejected.code,
-        rejected.detail,
-        None if key is None else base64.b64encode(key).decode(),
-        base64.b64encode(rejected.value).decode(),
-        rejected.value_bytes,
-        truncated=len(rejected.value) < rejected.value_bytes,
+    key = None if record.key is None else base64.b64encode(record.key).decode()
+    value, size = base64.b64encode(record.value).decode(), record.value_bytes
+    is_cut = len(record.value) < size
+    return model.DeadLetter(
+        location, record.code, record.detail, key, value, size, truncated=is_cut
     )
 
 
-def dead_letter_lines(letters: list[DeadLetter]) -> bytes:
+def dead_letter_lines(letters: list[model.DeadLetter]) -> bytes:
     """Return dead letters as JSON lines."""
     return _encoder.encode_lines(letters)
 

@@ -57,9 +57,8 @@ def open_verdicts(path: Path) -> Iterator[BinaryIO]:
         InputError: the file is damaged or cut off, or is CSV or a pipe.
     """
     if is_table(path.name):
-        raise InputError(
-            f"{path}: verdicts as CSV are not read; give a file of JSON lines or Parquet"
-        )
+        why = f"{path}: verdicts as CSV are not read; give a file of JSON lines or Parquet"
+        raise InputError(why)
     check_regular(path)
     with path.open("rb") as file, tempfile.TemporaryFile() as plain:
         content, opened = unpack(file, path.name), cast("BinaryIO", plain)

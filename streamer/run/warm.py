@@ -15,26 +15,20 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from streamer import kernel
 from streamer.index.ask import verdict_on
 from streamer.index.messages import Pages
 from streamer.index.postings import Probed, Shape, explain, unpack
 from streamer.index.rule import mark_doubtful, matching_pairs, nearest_rows
 from streamer.index.settings import IndexSettings
-from streamer.kernel import (
-    FOLDER,
-    KERNELS,
-    has_all_compiled,
-    kernels_on_disk,
-    mark_all_compiled,
-    uint64,
-)
+from streamer.kernel import FOLDER, KERNELS, uint64
 from streamer.model import SIMILARITY_ONE
 from streamer.pages.bytestream import ByteStream
 from streamer.pages.chunk import PAGE_BYTES_MAX, Chunk
@@ -82,25 +76,18 @@ def compile_kernels(report: Report = lambda _done, _of: None, *, main_text: bool
 
     Those that only main text needs are left out where it is not asked for.
     """
-    with _alone():
-        if has_all_compiled(main_text=main_text):
+    with ExitStack() as stack:
+        if FOLDER:  # other processes wait: several that compile the same are slower than one
+            with suppress(OSError):
+                lock = stack.enter_context((FOLDER / "compiling").open("a"))  # not changed by it
+                fcntl.flock(lock, fcntl.LOCK_EX)
+        if kernel.has_all_compiled(main_text=main_text):
             return
         if FOLDER:
             _compile(report, main_text=main_text)
         else:
             _compile_here(main_text=main_text)
-        mark_all_compiled(main_text=main_text)
-
-
-@contextmanager
-def _alone() -> Iterator[None]:
-    """Keep other processes from compiling the same: several at once are slower than one."""
-    with ExitStack() as stack:
-        if FOLDER:  # in memory each compiles for itself
-            with suppress(OSError):
-                lock = stack.enter_context((FOLDER / "compiling").open("a"))  # not changed by it
-                fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        kernel.mark_all_compiled(main_text=main_text)
 
 
 def _compile(report: Report, *, main_text: bool) -> None:
@@ -114,7 +101,7 @@ def _compile(report: Report, *, main_text: bool) -> None:
     ]
     try:
         while any(process.poll() is None for process in running):
-            report(min(kernels_on_disk(), wanted), wanted)
+            report(min(kernel.kernels_on_disk(), wanted), wanted)
             time.sleep(POLL_SECONDS)
     finally:
         for process in running:

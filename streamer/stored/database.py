@@ -32,29 +32,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from rocksdict import (
-    AccessType,
-    BlockBasedOptions,
-    BottommostLevelCompaction,
-    Checkpoint,
-    ChecksumType,
-    CompactOptions,
-    DBCompressionType,
-    IngestExternalFileOptions,
-    Options,
-    Rdict,
-    SstFileWriter,
-    WriteBatch,
-    WriteOptions,
-)
+import rocksdict
 
-from streamer.errors import (
-    StoreUnavailable,
-    StreamerError,
-    damage_error,
-    database_error,
-    explain_failures,
-)
+from streamer import errors
 from streamer.index.codec import BANDS, KEYS, ROWS, SHINGLES, URLS, Entry, entry_key, entry_keys
 from streamer.stored.database_files import check_logs, link_files
 from streamer.stored.witness import make_folder
@@ -76,6 +56,7 @@ READ_AT_ONCE = 4096  # entries, about 13 MB; to read them does not hold the inte
 INGESTED = "ingested"  # a file until it is the database's
 MERGED_FILES = 16
 MERGED_BYTES = 128 << 20  # a file of so many stays
+_Rdict = Any  # of rocksdict, which has no types
 _writers = set[int]()  # processes, up to this one, that have opened a database to write it
 
 
@@ -87,11 +68,7 @@ class Database:
     """
 
     def __init__(
-        self,
-        path: Path,
-        opened: Any,  # noqa: ANN401 - rocksdict has no types
-        families: Sequence[bytes],
-        failed: Callable[[], None] = lambda: None,
+        self, path: Path, opened: _Rdict, families: Sequence[bytes], failed: Callable[[], None]
     ) -> None:
         self._path = path
         self._failed = failed
@@ -113,9 +90,10 @@ class Database:
         """
         with link_files(path) as links, _explain_failures(path, links):
             check_logs(path, Path(links))
-            there = Rdict.list_cf(links)  # databases of other formats have none of these
+            there = rocksdict.Rdict.list_cf(links)  # databases of other formats have none of these
             families = [each for each, name in FAMILIES.items() if name in there]
-            return cls(path, _open(links, AccessType.read_only(False), families), families)
+            opened = _open(links, families, writable=False)
+            return cls(path, opened, families, lambda: None)
 
     @staticmethod
     def check_process() -> None:
@@ -124,7 +102,7 @@ class Database:
         They are one pool for all databases of a process, and closing one waits for them.
         """
         if _writers and os.getpid() not in _writers:
-            raise StoreUnavailable(
+            raise errors.StoreUnavailable(
                 "This process was forked from one that had opened an index, and cannot write any. "
                 "Start it by spawn or forkserver, or open the first index after the fork."
             )
@@ -138,13 +116,11 @@ class Database:
             StoreUnavailable: another process has it open, or the system refuses.
         """
         _writers.add(os.getpid())
-        with explain_failures(path):
+        with errors.explain_failures(path):
             make_folder(path)
         with _explain_failures(path):
             families = list(FAMILIES)
-            database = cls(
-                path, _open(str(path), AccessType.read_write(), families), families, failed
-            )
+            database = cls(path, _open(str(path), families, writable=True), families, failed)
         database.merge()
         return database
 
@@ -167,7 +143,7 @@ class Database:
     def put_note(self, key: bytes, value: bytes) -> None:
         """Store a note under a key before the state's, synced; an empty value removes it."""
         with _explain_failures(self._path):
-            batch = WriteBatch(raw_mode=True)
+            batch = rocksdict.WriteBatch(raw_mode=True)
             if value:
                 batch.put(key, value)
             else:
@@ -181,7 +157,8 @@ class Database:
             found += self.newest(family, entry_keys(family, blocks[start : start + READ_AT_ONCE]))
         if None in found:
             block = blocks[found.index(None)]
-            raise damage_error(self._path, f"block {block} of its {FAMILIES[family]} is missing")
+            what = f"block {block} of its {FAMILIES[family]} is missing"
+            raise errors.damage_error(self._path, what)
         return found
 
     def newest(self, family: bytes, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -223,7 +200,7 @@ class Database:
         """
         size = sum(len(value) for own in entries for _, value in own)
         with _explain_failures(self._path):
-            batch = WriteBatch(raw_mode=True)
+            batch = rocksdict.WriteBatch(raw_mode=True)
             for own in filter(None, entries):
                 if size <= LOGGED_BYTES_MAX or in_place:
                     self._put(batch, own)
@@ -236,12 +213,12 @@ class Database:
             self._commit(batch)
         self.merge()
 
-    def _commit(self, batch: WriteBatch) -> None:
+    def _commit(self, batch: rocksdict.WriteBatch) -> None:
         """Write a batch to the disk by the log."""
         self._opened.write(batch)
         self._opened.flush_wal(True)
 
-    def _put(self, batch: WriteBatch, entries: Sequence[Entry]) -> None:
+    def _put(self, batch: rocksdict.WriteBatch, entries: Sequence[Entry]) -> None:
         handle = self._opened.get_column_family_handle(FAMILIES[entries[0][0][:1]])
         for key, value in entries:
             batch.put(key, value, handle)
@@ -252,11 +229,11 @@ class Database:
         Raises:
             StoreUnavailable: the disk refuses. Some may be there then.
         """
-        options = WriteOptions()
+        options = rocksdict.WriteOptions()
         options.disable_wal = True  # type: ignore[assignment, method-assign]  # it is a property
         with _explain_failures(self._path):
             for own in _batches(entries):
-                batch = WriteBatch(raw_mode=True)
+                batch = rocksdict.WriteBatch(raw_mode=True)
                 self._put(batch, own)
                 self._opened.write(batch, options)
             self._families[family].flush()
@@ -269,14 +246,14 @@ class Database:
         Raises:
             StoreUnavailable: the disk refuses. Some files may be there then.
         """
-        path, options = self._path / INGESTED, IngestExternalFileOptions()
+        path, options = self._path / INGESTED, rocksdict.IngestExternalFileOptions()
         options.set_move_files(True)
-        with explain_failures(path), _explain_failures(self._path):
+        with errors.explain_failures(path), _explain_failures(self._path):
             try:
                 for entries in files:
                     # That of a killed process may be a second name of one of the database's own.
                     path.unlink(missing_ok=True)
-                    writer = SstFileWriter(_options())
+                    writer = rocksdict.SstFileWriter(_options())
                     writer.open(str(path))
                     for key, value in entries:
                         writer[key] = value
@@ -295,7 +272,9 @@ class Database:
         for start, end in ranges:
             first, last = entry_key(family, start), entry_key(family, end)
             with _explain_failures(self._path):
-                if _has_entries(entries, first, last):
+                cursor = entries.iter()
+                cursor.seek(first)
+                if cursor.valid() and cursor.key() < last:
                     entries.flush()
                     entries.delete_range(first, last)
                     entries.flush()
@@ -306,7 +285,7 @@ class Database:
     def remove(self, family: bytes, keys: Sequence[bytes]) -> None:
         """Delete entries by their keys; `settle` removes their bytes from the disk."""
         with _explain_failures(self._path):
-            batch = WriteBatch(raw_mode=True)
+            batch = rocksdict.WriteBatch(raw_mode=True)
             handle = self._opened.get_column_family_handle(FAMILIES[family])
             for key in keys:
                 batch.delete(key, handle)
@@ -328,23 +307,27 @@ class Database:
                     limits = entry_key(family, own.start), entry_key(family, own.stop)
                     self._rewrite(entries, *limits)
 
-    def _compact(self, entries: Any, first: bytes, last: bytes) -> None:  # noqa: ANN401 - rocksdict has no types
+    def _compact(self, entries: _Rdict, first: bytes, last: bytes) -> None:
         with (
             self._report_failures("give back the space of dropped pages"),
             _explain_failures(self._path),
         ):
             self._rewrite(entries, first, last)
 
-    def _rewrite(self, entries: Any, first: bytes | None = None, last: bytes | None = None) -> None:  # noqa: ANN401 - rocksdict has no types
+    def _rewrite(
+        self, entries: _Rdict, first: bytes | None = None, last: bytes | None = None
+    ) -> None:
         """Write entries of a family again, in files without what was written over.
 
         Raises:
             StoreUnavailable: it failed, which `compact_range` does not say.
         """
         before = self._opened.property_int_value(ERRORS)
-        entries.compact_range(first, last, _compact_options())
+        options = rocksdict.CompactOptions()
+        options.set_bottommost_level_compaction(rocksdict.BottommostLevelCompaction.force())
+        entries.compact_range(first, last, options)
         if self._opened.property_int_value(ERRORS) != before:
-            raise StoreUnavailable(
+            raise errors.StoreUnavailable(
                 f"RocksDB could not merge files of the index {self._path}; {self._path / 'LOG'} "
                 "says why. Check that the disk has room."
             )
@@ -360,7 +343,7 @@ class Database:
         """Log and count a failure of work in a thread of its own, which no flush depends on."""
         try:
             yield
-        except StreamerError as error:
+        except errors.StreamerError as error:
             _log.warning("The index could not %s; it is unchanged. %s", what, error)
             self._failed()
 
@@ -383,24 +366,18 @@ class Database:
         with _explain_failures(self._path):
             for family in (*self._families.values(), self._opened):
                 family.flush()
-            Checkpoint(self._opened).create_checkpoint(str(folder))
+            rocksdict.Checkpoint(self._opened).create_checkpoint(str(folder))
 
     def close(self) -> None:
         """Release the database. What it could not file by then is in its log."""
         self._merger.shutdown()
         families, self._families = list(self._families.values()), {}
-        with contextlib.suppress(StreamerError), _explain_failures(self._path):
+        with contextlib.suppress(errors.StreamerError), _explain_failures(self._path):
             while families:  # all of them, or it stays open
                 families.pop(0).close()
-        with contextlib.suppress(StreamerError), _explain_failures(self._path):
+        with contextlib.suppress(errors.StreamerError), _explain_failures(self._path):
             self._opened.close()
         self._opened = None
-
-
-def _has_entries(entries: Any, start: bytes, end: bytes) -> bool:  # noqa: ANN401 - rocksdict has no types
-    cursor = entries.iter()
-    cursor.seek(start)
-    return bool(cursor.valid() and cursor.key() < end)
 
 
 def _batches(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
@@ -431,28 +408,31 @@ def files_to_merge(sizes: Sequence[int]) -> int:
     return count if count >= MERGED_FILES else 0
 
 
-def _open(path: str, access: AccessType, families: Sequence[bytes]) -> Any:  # noqa: ANN401 - rocksdict has no types
+def _open(path: str, families: Sequence[bytes], *, writable: bool) -> _Rdict:
     # All families are given, since rocksdict would take their options from a file in the folder.
     named = {STATE: _options()}
     named |= {FAMILIES[family]: _options(by_key=family == URLS) for family in families}
     if BANDS in families:  # whose files are as they are to stay, until they are deleted
         named[FAMILIES[BANDS]].set_disable_auto_compactions(True)
-    return Rdict(path, _options(), named, access)
+    access = rocksdict.AccessType
+    own = access.read_write() if writable else access.read_only(False)
+    return rocksdict.Rdict(path, _options(), named, own)
 
 
-def _options(*, by_key: bool = False) -> Options:
+def _options(*, by_key: bool = False) -> rocksdict.Options:
     """Return the options of a family; `by_key` of one that is asked for keys it may not have."""
-    options = Options(raw_mode=True)
+    options = rocksdict.Options(raw_mode=True)
     options.create_if_missing(True)
     options.create_missing_column_families(True)
-    table = BlockBasedOptions()
+    table = rocksdict.BlockBasedOptions()
     table.disable_cache()  # the system has one, and hardly anything is read twice
     table.set_block_size(URL_BLOCK_BYTES if by_key else BLOCK_BYTES)
     if by_key:
         table.set_bloom_filter(FILTER_BITS, block_based=False)
-    table.set_checksum_type(ChecksumType.xxh3())
+    table.set_checksum_type(rocksdict.ChecksumType.xxh3())
     options.set_block_based_table_factory(table)
-    options.set_compression_type(DBCompressionType.none())  # sketches and hashes do not compress
+    # Sketches and hashes do not compress.
+    options.set_compression_type(rocksdict.DBCompressionType.none())
     options.set_write_buffer_size(BUFFER_BYTES)
     options.set_atomic_flush(True)  # of all families: no keys are filed before their rows
     options.set_max_total_wal_size(LOG_BYTES_MAX)
@@ -466,12 +446,6 @@ def _options(*, by_key: bool = False) -> Options:
     return options
 
 
-def _compact_options() -> CompactOptions:
-    options = CompactOptions()
-    options.set_bottommost_level_compaction(BottommostLevelCompaction.force())
-    return options
-
-
 @contextlib.contextmanager
 def _explain_failures(path: Path, links: str = "") -> Iterator[None]:
     """Turn RocksDB's failures into ours; `links` stand in its texts for `path`."""
@@ -480,5 +454,5 @@ def _explain_failures(path: Path, links: str = "") -> Iterator[None]:
     except Exception as error:
         if type(error) is not Exception:  # rocksdict raises Exception itself
             raise
-        text = str(error)
-        raise database_error(path, text.replace(links, str(path)) if links else text) from error
+        text = str(error).replace(links, str(path)) if links else str(error)
+        raise errors.database_error(path, text) from error

@@ -70,7 +70,7 @@ def _copy_and_open(path: Path, links: Path, stack: contextlib.ExitStack) -> dict
     It is done again where the list has changed meanwhile.
     """
     for _ in range(_LISTS_READ_MAX):
-        seen = _list_size(path)
+        seen = list_files(path, "MANIFEST-*")
         _copy([*path.glob("CURRENT"), *path.glob("MANIFEST-*")], links)
         opened = {}
         with contextlib.ExitStack() as closing:
@@ -78,15 +78,16 @@ def _copy_and_open(path: Path, links: Path, stack: contextlib.ExitStack) -> dict
                 with contextlib.suppress(FileNotFoundError):
                     opened[file.name] = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
                     closing.callback(os.close, opened[file.name])
-            if _list_size(path) == seen:
+            if list_files(path, "MANIFEST-*") == seen:
                 stack.push(closing.pop_all())
                 break
     return opened
 
 
-def _list_size(path: Path) -> list[tuple[str, int]]:
+def list_files(path: Path, pattern: str = "*") -> list[tuple[str, int]]:
+    """Return the names and sizes of the files of a database whose names fit a pattern."""
     found = []
-    for file in path.glob("MANIFEST-*"):
+    for file in path.glob(pattern):
         with contextlib.suppress(FileNotFoundError):
             found.append((file.name, file.stat().st_size))
     return sorted(found)
@@ -118,7 +119,6 @@ def check_logs(path: Path, copies: Path) -> None:
                     continue
                 header = os.pread(log.fileno(), LOG_HEADER_BYTES, at)
                 if len(header) == LOG_HEADER_BYTES and header[-1] in RECYCLED_TYPES:
-                    raise damage_error(
-                        path / file.name, f"the record at byte {at:,} has a type that none has"
-                    )
+                    what = f"the record at byte {at:,} has a type that none has"
+                    raise damage_error(path / file.name, what)
                 at += LOG_HEADER_BYTES + int.from_bytes(header[4:6], "little")

@@ -5,6 +5,7 @@ opens it. So it is enough to ask for every entry.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,16 +13,8 @@ import msgspec
 import numpy as np
 
 from streamer.errors import StoreDamaged
-from streamer.index.codec import FORMAT, StoreMeta
+from streamer.stored import row_blocks
 from streamer.stored.generations import read_generation, read_note
-from streamer.stored.row_blocks import (
-    PADDING,
-    ROWS_A_BLOCK,
-    SLOTS_A_KEY_BLOCK,
-    RowKeys,
-    gather_marks,
-    rows_at,
-)
 from streamer.stored.store import Store
 from streamer.stored.witness import NAME as WITNESS
 from streamer.stored.witness import read_places
@@ -55,11 +48,13 @@ def check_index(folder: Path, progress: Progress = lambda _bytes: None) -> list[
         StoreMismatch: its format is not ours.
         StoreUnavailable: there is no index, or the system refuses.
     """
-    path = folder / "store"
-    findings = [
-        Finding(WITNESS, _size(folder / WITNESS), _witness_damage(folder)),
-        Finding(path.name, sum(map(_size, path.glob("*")))),
-    ]
+    path, found = folder / "store", read_places(folder)
+    damage = ["it is missing"]
+    if found is not None:
+        places = enumerate(found, 1)
+        damage = [f"place {i} of {len(found)}" for i, number in places if number is None]
+    whole = Finding(path.name, sum(map(_size, path.glob("*"))))
+    findings = [Finding(WITNESS, _size(folder / WITNESS), damage), whole]
     try:
         store = Store.open(path, writable=False)
     except StoreDamaged as error:
@@ -67,17 +62,8 @@ def check_index(folder: Path, progress: Progress = lambda _bytes: None) -> list[
         if str(part) != WITNESS:
             findings.append(Finding(str(part), _size(folder / part), [error.what]))
         return findings
-    try:
+    with closing(store):
         return findings + _Check(store, progress).findings()
-    finally:
-        store.close()
-
-
-def _witness_damage(folder: Path) -> list[str]:
-    places = read_places(folder)
-    if places is None:
-        return ["it is missing"]
-    return [f"place {i} of {len(places)}" for i, n in enumerate(places, 1) if n is None]
 
 
 class _Check:
@@ -90,7 +76,7 @@ class _Check:
 
     def findings(self) -> list[Finding]:
         """Read all."""
-        meta = self._store.meta or StoreMeta(FORMAT, {})
+        meta = self._store.known
         rows, keys, sets = Finding("rows", 0), Finding("keys", 0), Finding("shingles", 0)
         count = posted = 0
         for part in self._keys(keys):
@@ -126,32 +112,29 @@ class _Check:
             _note(finding, error.what)
         return [finding] if finding.size or finding.damage else []
 
-    def _keys(self, finding: Finding) -> Iterator[RowKeys]:
+    def _keys(self, finding: Finding) -> Iterator[row_blocks.RowKeys]:
         for block in self._store.key_blocks:
-            part = _try(finding, self._keys_of, range(block, block + 1))
+            part = _try(finding, self._store.read_keys, range(block, block + 1), whole=False)
             if part is not None:
                 self._advance(finding, 5 * part.keys.size + 6 * len(part.rows))
                 yield part
 
-    def _keys_of(self, blocks: range) -> RowKeys | None:
-        return self._store.read_keys(blocks, whole=False)
-
-    def _rows(self, part: RowKeys, finding: Finding) -> None:
+    def _rows(self, part: row_blocks.RowKeys, finding: Finding) -> None:
         """Read the rows of a block of keys, and compare their marks."""
         try:
-            rows = rows_at(part.slots, self._store.row_blocks)
+            rows = row_blocks.rows_at(part.slots, self._store.row_blocks)
         except StoreDamaged:
-            for number in np.unique(part.slots // ROWS_A_BLOCK).tolist():
+            for number in np.unique(part.slots // row_blocks.ROWS_A_BLOCK).tolist():
                 _try(finding, self._store.row_blocks, [number])
             return
-        self._advance(finding, len(rows.data) - len(PADDING))
-        marks = gather_marks(rows, part.keys.shape[1])
+        self._advance(finding, len(rows.data) - len(row_blocks.PADDING))
+        marks = row_blocks.gather_marks(rows, part.keys.shape[1])
         posted = part.masks[:, None] >> np.arange(marks.shape[1], dtype=np.uint64) & np.uint64(1)
         if not np.array_equal(marks, (posted * part.whole(marks).keys).astype(np.uint32)):
-            first = int(part.slots[0]) // SLOTS_A_KEY_BLOCK
+            first = int(part.slots[0]) // row_blocks.SLOTS_A_KEY_BLOCK
             _note(finding, f"those of block {first} have other keys than that says")
 
-    def _sets(self, part: RowKeys, finding: Finding) -> None:
+    def _sets(self, part: row_blocks.RowKeys, finding: Finding) -> None:
         """Read the sets of shingles of a block of keys, if there are any."""
         for slot in part.slots.tolist() if self._store.has_shingles else ():
             found = _try(finding, self._store.shingles, [slot])
@@ -163,10 +146,12 @@ class _Check:
         self._progress(self._read)
 
 
-def _try(finding: Finding, read: Callable[..., Result], *what: object) -> Result | None:
+def _try(
+    finding: Finding, read: Callable[..., Result], *what: object, **how: object
+) -> Result | None:
     """Return what is read; None where it is damaged, which is noted."""
     try:
-        return read(*what)
+        return read(*what, **how)
     except StoreDamaged as error:
         _note(finding, error.what)
         return None

@@ -23,31 +23,16 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.codec import (
-    SHINGLES,
-    Entry,
-    ShardState,
-    Stretch,
-    entry_key,
-    pack_state,
-    unpack_state,
-)
+from streamer.index import codec
+from streamer.index.codec import SHINGLES, Entry, ShardState, Stretch
 from streamer.index.forgetting import Forgetting, Terms
 from streamer.index.log_time import LogTime
 from streamer.index.messages import Forget
 from streamer.index.ports import BEFORE_ALL, FlushedRows, KeptRows
 from streamer.index.url_versions import is_hidden
+from streamer.stored import row_blocks
 from streamer.stored.generations import thaw
-from streamer.stored.row_blocks import (
-    NO_ROW,
-    ROWS_A_BLOCK,
-    SLOTS_A_KEY_BLOCK,
-    RowKeys,
-    gather_rows,
-    key_entries,
-    row_entries,
-    rows_at,
-)
+from streamer.stored.row_blocks import NO_ROW, ROWS_A_BLOCK, SLOTS_A_KEY_BLOCK, RowKeys
 from streamer.stored.store import Store
 
 _BLOCKS_AT_ONCE = 8  # of keys, and of the rows that belong to them: some 2 MB
@@ -111,12 +96,11 @@ def _order(store: Store, wanted: Forget) -> None:
     own.records += 1
     own.accept(wanted, Terms.of(wanted, state.next_row, own.records))
     state.forgotten = own.pack()
-    store.replace([], state=pack_state(state))
+    store.replace([], state=codec.pack_state(state))
 
 
 def _state(store: Store) -> ShardState:
-    assert store.meta is not None, "a store without a flush has no state"
-    return unpack_state(store.meta.state)
+    return codec.unpack_state(store.known.state)
 
 
 def sweep(store: Store, *, again: bool) -> Counter[str]:
@@ -136,7 +120,7 @@ def sweep(store: Store, *, again: bool) -> Counter[str]:
     own.begin_sweep()
     own.end_sweep(found)
     state.forgotten = own.pack()
-    store.replace([], state=pack_state(state))
+    store.replace([], state=codec.pack_state(state))
     store.settle(range(0))  # what the state before has named
     return found
 
@@ -147,7 +131,7 @@ def _write_over_all(store: Store, terms: Terms) -> tuple[Counter[str], range]:
     blocks, written = store.key_blocks, list[int]()
     for first in blocks[::_BLOCKS_AT_ONCE] if len(terms) else ():
         part = range(first, min(first + _BLOCKS_AT_ONCE, blocks.stop))
-        if found := list(_find(store, part, terms, counts)):
+        if found := list(_find(store, part, terms, counts, None)):
             _write_over(store, found)
             written += [part.start, part.stop]
     return counts, range(min(written, default=0), max(written, default=0))
@@ -168,23 +152,18 @@ Found = tuple[RowKeys, KeptRows, Mask]
 
 
 def _find(
-    store: Store,
-    blocks: range,
-    wanted: Terms,
-    counts: Counter[str],
-    hidden: Forgetting | None = None,
+    store: Store, blocks: range, wanted: Terms, counts: Counter[str], hidden: Forgetting | None
 ) -> Iterator[Found]:
     """Yield each block of keys with its rows, and which of them are to be forgotten, if any.
 
     Those that answer pages until now are counted: not what has expired, or is `hidden`.
     """
-    assert store.meta is not None, "a store without a flush has no rows"
-    horizon = store.meta.horizon
+    horizon = store.known.horizon
     for number in blocks:
         keys = store.read_keys(range(number, number + 1))
         if keys is None or not len(keys.rows):
             continue
-        kept = gather_rows(rows_at(keys.slots, store.row_blocks))
+        kept = row_blocks.gather_rows(row_blocks.rows_at(keys.slots, store.row_blocks))
         if named := wanted.find(keys.rows, np.array(kept.refs, np.uint64), kept.urls, kept.times):
             times = hidden.hide(kept, keys.rows).times if hidden is not None else kept.times
             answers = horizon.has(times, keys.rows) & (times > BEFORE_ALL)
@@ -195,19 +174,17 @@ def _find(
 
 
 def _write_over(store: Store, found: list[Found]) -> None:
-    meta = store.meta
-    assert meta is not None, "a store without a flush has no rows"
+    meta = store.known
     rows, postings, stretches = 0, 0, meta.stretches
-    rows_of: list[Entry] = []
-    keys_of: list[Entry] = []
-    sets_of: list[Entry] = []
+    rows_of, keys_of, sets_of = list[Entry](), list[Entry](), list[Entry]()
     for keys, kept, gone in found:
         first = int(keys.slots[0]) // SLOTS_A_KEY_BLOCK * SLOTS_A_KEY_BLOCK
         left = _drop(keys, kept, gone, first)
-        rows_of += row_entries(left, first)
-        keys_of += key_entries(left, first)
+        rows_of += row_blocks.row_entries(left, first)
+        keys_of += row_blocks.key_entries(left, first)
         if store.has_shingles:
-            sets_of += ((entry_key(SHINGLES, slot), b"") for slot in keys.slots[gone].tolist())
+            slots = keys.slots[gone].tolist()
+            sets_of += ((codec.entry_key(SHINGLES, slot), b"") for slot in slots)
         some, posted = int(gone.sum()), int(np.bitwise_count(keys.masks[gone]).sum())
         rows, postings = rows + some, postings + posted
         stretches = _fewer_in(stretches, first, some, posted)
@@ -223,16 +200,12 @@ def _drop(keys: RowKeys, kept: KeptRows, gone: Mask, first: int) -> FlushedRows:
     count = -(-(int(keys.slots[-1]) + 1 - first) // ROWS_A_BLOCK) * ROWS_A_BLOCK
     there = ~gone
     at = keys.slots[there] - first
+    sketches = np.zeros((count, kept.sketches.shape[1]), np.uint64)
     left = FlushedRows(
-        np.full(count, NO_ROW),
-        np.zeros(count, np.uint64),
-        np.zeros((count, kept.sketches.shape[1]), np.uint64),
-        np.zeros((count, keys.keys.shape[1]), np.uint64),
-        np.zeros(count, np.uint64),
-        [b""] * count,
-        np.full(count, BEFORE_ALL),
-        b"",
-    )
+        np.full(count, NO_ROW), np.zeros(count, np.uint64), sketches,
+        np.zeros((count, keys.keys.shape[1]), np.uint64), np.zeros(count, np.uint64),
+        [b""] * count, np.full(count, BEFORE_ALL), b"",
+    )  # fmt: skip
     stays = kept.take(np.flatnonzero(there))
     left.rows[at], left.keys[at], left.masks[at] = (
         keys.rows[there], keys.keys[there], keys.masks[there],

@@ -31,40 +31,11 @@ import msgspec
 import numpy as np
 
 from streamer.errors import damage_error
+from streamer.index import postings
 from streamer.index.codec import BANDS, Entry, entry_key
-from streamer.index.postings import (
-    KEYS_END,
-    LINE_BYTES,
-    PARTS,
-    TAG_BITS,
-    Keys,
-    Places,
-    Postings,
-    Probed,
-    cut,
-    explain,
-    filled,
-    find_in_blocks,
-    pack,
-    probe,
-)
-from streamer.stored.generations import (
-    FILES,
-    NOTE,
-    PIECE_BYTES,
-    RUNS,
-    Generation,
-    Note,
-    batched,
-    first_block,
-    make_generation,
-    next_merge,
-    parts_of_table,
-    passed_blocks,
-    read_note,
-    read_words,
-    rows_of,
-)
+from streamer.index.postings import KEYS_END, LINE_BYTES, TAG_BITS, Keys, Places, Postings, Probed
+from streamer.stored import generations
+from streamer.stored.generations import FILES, PIECE_BYTES, RUNS, Generation, Note, first_block
 from streamer.stored.key_table import KeyTable, address_of, memory_of
 from streamer.stored.row_blocks import PADDING, join_blocks
 from streamer.stored.rows import StoredRows
@@ -99,10 +70,11 @@ class FrozenKeys:
     """The frozen keys of an index; any thread may look them up, one changes them.
 
     `alone` gives a moment in which nobody looks. Changes raise StoreUnavailable where the disk
-    refuses, and nothing is lost; and `Stopped`, once `stop` was called.
+    refuses, and nothing is lost; and `Stopped`, once it is `stopped`.
 
     Attributes:
         note: what is frozen.
+        stopped: what goes on in another thread is to end soon; what it has not noted is done again.
     """
 
     def __init__(
@@ -111,9 +83,9 @@ class FrozenKeys:
         self._store = store
         self._rows = rows
         self._alone = alone
-        self._stopped = False
+        self.stopped = False
         self._is_swept = False
-        self.note = read_note(store)
+        self.note = generations.read_note(store)
         self._memory = {each.number: self._read_filter(each) for each in self.note.generations}
         self._filters = self._current()
 
@@ -153,13 +125,15 @@ class FrozenKeys:
         out = np.full(len(others.places), -1)
         if len(out) and len(rows):
             starts = np.searchsorted(read[2][is_alone], np.arange(len(first.places) + 1))
-            explain(keys, others, groups, starts, self._rows.marks(rows, own_keys), out)
+            postings.explain(keys, others, groups, starts, self._rows.marks(rows, own_keys), out)
             out[out >= 0] = rows[out[out >= 0]]
         return out
 
     def _probe(self, keys: Keys) -> Probed:
         room = len(keys) if len(self._filters.bases) else 0
-        return Probed(*filled(4, room, lambda out: probe(*self._filters[:5], keys, Probed(*out))))
+        by = self._filters[:5]
+        found = postings.filled(4, room, lambda out: postings.probe(*by, keys, Probed(*out)))
+        return Probed(*found)
 
     def _read(self, keys: Keys, probed: Probed) -> tuple[Places, Places, Places]:
         """Return each posting's place, row, and which of `probed` it was found for."""
@@ -170,9 +144,10 @@ class FrozenKeys:
         shapes = self._filters.shapes
 
         def find(out: Places) -> int:
-            return find_in_blocks(data, limits, shapes, keys, probed, blocks, (out[0], out[1]))
+            own = out[0], out[1]
+            return postings.find_in_blocks(data, limits, shapes, keys, probed, blocks, own)
 
-        at, rows = filled(2, len(blocks), find)
+        at, rows = postings.filled(2, len(blocks), find)
         return probed.places[at], rows, at
 
     # ---- changes, in one thread ------------------------------------------------------------------
@@ -189,33 +164,33 @@ class FrozenKeys:
         `release` is called when it is found here, while nobody looks.
         """
         self._sweep()
-        before, first_slot = self.note, self._store.meta.first_slot if self._store.meta else 0
+        before, first_slot = self.note, self._store.known.first_slot
         runs = self._rows.slots.runs_from(before.slot, slot)
         number = before.next
         self._store.write_bands([[(entry_key(BANDS, first_block(RUNS) + number), runs.tobytes())]])
         rows = int(runs[0].min(initial=1 << 62)), int(runs[1].max(initial=0))  # all that are left
-        new = make_generation(number, 0, table.count, rows)
-        parts = parts_of_table(table, new)
+        new = generations.make_generation(number, 0, table.count, rows)
+        parts = generations.parts_of_table(table, new)
         for step in range(new.steps):
             self._write_step(new, step, parts)
         left = [run for run in before.runs if run[1] > first_slot]
         first_row = self._rows.slots.first_row
         others = [each for each in before.generations if each.last_row >= first_row]
-        generations = [*others, new] if new.count else others
-        after = Note(slot, number + 1, generations, [*left, (number, slot)])
+        there = [*others, new] if new.count else others
+        after = Note(slot, number + 1, there, [*left, (number, slot)])
         self._change(after, release)
 
     def merge(self) -> bool:
         """Merge a step of four generations of a level into one; return whether there is one."""
         before = self.note
-        old, new = next_merge(before.generations)
+        old, new = generations.next_merge(before.generations)
         if not old:
             return False
         if new is None:
             first_row = max(self._rows.slots.first_row, min(each.first_row for each in old))
             rows = first_row, max(each.last_row for each in old) + 1
             count = sum(each.count for each in old)
-            new = make_generation(before.next, old[0].level + 1, count, rows)
+            new = generations.make_generation(before.next, old[0].level + 1, count, rows)
             new.high = 0
         step = new.high * new.steps // KEYS_END
         end = KEYS_END // new.steps * (step + 1)
@@ -223,23 +198,15 @@ class FrozenKeys:
         left = [msgspec.structs.replace(each, low=end) for each in old]
         self._write_step(new, step, self._merge(old, new.parts(step), left))
         changed = {each.number for each in (*old, new)}
-        generations = [each for each in before.generations if each.number not in changed]
+        there = [each for each in before.generations if each.number not in changed]
         if end < KEYS_END:
-            generations += [*left, new]
+            there += [*left, new]
         elif new.count:
-            generations.append(new)
+            there.append(new)
         number = max(before.next, new.number + 1)
-        after = msgspec.structs.replace(before, next=number, generations=generations)
+        after = msgspec.structs.replace(before, next=number, generations=there)
         self._change(after, lambda: None)
         return True
-
-    def stop(self) -> None:
-        """Have what goes on in another thread end soon; what it has not noted is done again."""
-        self._stopped = True
-
-    def go_on(self) -> None:
-        """Take `stop` back, when nothing goes on in another thread any more."""
-        self._stopped = False
 
     def _change(self, after: Note, release: Callable[[], None]) -> None:
         """Note what is there from now on, and remove what is not when nobody reads it."""
@@ -248,9 +215,11 @@ class FrozenKeys:
         dropped = [(base + number, base + number + 1) for number in runs]
         left = {each.number: each for each in after.generations}
         for each in before.generations:
-            now = left.get(each.number)
-            dropped += [self._range(each.number)] if now is None else passed_blocks(each, now)
-        self._store.put_note(NOTE, msgspec.msgpack.encode(after))
+            if now := left.get(each.number):
+                dropped += generations.passed_blocks(each, now)
+            else:
+                dropped.append(self._range(each.number))
+        self._store.put_note(generations.NOTE, msgspec.msgpack.encode(after))
         with self._alone():
             self.note = after
             self._filters = self._current()
@@ -279,33 +248,31 @@ class FrozenKeys:
         if not step:
             self._memory[new.number] = _memory(new.step_filter_bytes * new.steps)
         memory, size = self._memory[new.number], new.step_filter_bytes
-        ranges = list(new.parts(step))
+        ranges, parts_a_file = list(new.parts(step)), postings.PARTS // FILES
 
         def blocks_of(file: int) -> Iterator[Entry]:
-            for keys in ranges[file * PARTS // FILES : (file + 1) * PARTS // FILES]:
-                if self._stopped:
+            for keys in ranges[file * parts_a_file : (file + 1) * parts_a_file]:
+                if self.stopped:
                     raise Stopped
                 yield from self._blocks(new, keys, next(parts))
 
         def filter_pieces() -> Iterator[Entry]:
-            filled = memory[step * size : (step + 1) * size]
+            own = memory[step * size : (step + 1) * size]
             for i, number in enumerate(new.filter_numbers(step)):
-                yield entry_key(BANDS, number), filled[i * PIECE_BYTES : (i + 1) * PIECE_BYTES]
+                yield entry_key(BANDS, number), own[i * PIECE_BYTES : (i + 1) * PIECE_BYTES]
 
         self._store.write_bands([*map(blocks_of, range(FILES)), filter_pieces()])
 
-    def _blocks(
-        self, new: Generation, keys: tuple[int, int], postings: Postings
-    ) -> Iterator[Entry]:
+    def _blocks(self, new: Generation, keys: tuple[int, int], added: Postings) -> Iterator[Entry]:
         """Add the postings of a range of keys to the filter, and yield its blocks."""
-        (words, starts), address = postings, address_of(self._memory[new.number])
+        (words, starts), address = added, address_of(self._memory[new.number])
         numbers = new.numbers(*keys)
         begin = keys[0] >> TAG_BITS, numbers.start - first_block(new.number)
         limits, ends = np.zeros((2, len(numbers) + 1), np.int64)
-        cut(words, starts, begin, new.blocks, new.lines, address, limits[1:])
+        postings.cut(words, starts, begin, new.blocks, new.lines, address, limits[1:])
         size = len(words) * new.shape.bits // 8 + len(numbers) + len(PADDING)
         out = np.zeros(size, np.uint8)
-        pack(words, limits, new.shape, begin[1], out, ends)
+        postings.pack(words, limits, new.shape, begin[1], out, ends)
         new.count += len(words)
         data = out.tobytes()
         for number, (low, high) in zip(numbers, itertools.pairwise(ends.tolist()), strict=True):
@@ -321,11 +288,12 @@ class FrozenKeys:
         """
         first_row = self._rows.slots.first_row
         for keys in parts:
-            read = [read_words(self._store, each, *keys) for each in old]
+            read = [generations.read_words(self._store, each, *keys) for each in old]
             for each, by_segment in zip(left, read, strict=True):
                 each.count -= sum(map(len, by_segment))
+            rows = generations.rows_of
             there = [
-                [words[rows_of(words, each.first_row) >= first_row] for words in by_segment]
+                [words[rows(words, each.first_row) >= first_row] for words in by_segment]
                 for each, by_segment in zip(old, read, strict=True)
             ]
             merged = [np.concatenate(own) for own in zip(*there, strict=True)]
@@ -339,7 +307,7 @@ class FrozenKeys:
         memory = _memory(size * generation.steps)
         for step in generation.steps_there:
             memory.seek(step * size)
-            for numbers in batched(generation.filter_numbers(step), _PIECES_AT_ONCE):
+            for numbers in generations.batched(generation.filter_numbers(step), _PIECES_AT_ONCE):
                 memory.write(b"".join(self._store.band_blocks(numbers)))
             if memory.tell() != (step + 1) * size:
                 what = f"the filter of generation {generation.number}"

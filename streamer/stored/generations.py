@@ -20,21 +20,8 @@ import msgspec
 import numpy as np
 
 from streamer.errors import damage_error
-from streamer.index.postings import (
-    KEYS_END,
-    LINE_BITS,
-    LINE_BYTES,
-    PART_SEGMENTS,
-    PARTS,
-    ROWS_MAX,
-    SEGMENTS,
-    TAG_BITS,
-    Keys,
-    Places,
-    Postings,
-    Shape,
-    unpack,
-)
+from streamer.index import postings
+from streamer.index.postings import KEYS_END, SEGMENTS, TAG_BITS, Keys, Places, Postings, Shape
 from streamer.stored.key_table import KeyTable
 from streamer.stored.row_blocks import join_blocks
 from streamer.stored.store import Store
@@ -73,7 +60,7 @@ class Generation(msgspec.Struct, array_like=True):
     def filter_bytes(self) -> int:
         """Return the bytes of its filter."""
         low, high = (key * self.lines >> TAG_BITS for key in (self.low, self.high))
-        return (high - low) * LINE_BYTES
+        return (high - low) * postings.LINE_BYTES
 
     @property
     def shape(self) -> Shape:
@@ -85,7 +72,7 @@ class Generation(msgspec.Struct, array_like=True):
     @property
     def step_filter_bytes(self) -> int:
         """Return the bytes of the filter that a step writes."""
-        return SEGMENTS * self.lines * LINE_BYTES // self.steps
+        return SEGMENTS * self.lines * postings.LINE_BYTES // self.steps
 
     @property
     def steps_there(self) -> range:
@@ -95,8 +82,8 @@ class Generation(msgspec.Struct, array_like=True):
 
     def parts(self, step: int) -> Iterator[tuple[int, int]]:
         """Yield the ranges of keys in which a step is written; each has whole blocks."""
-        size = KEYS_END // (PARTS * self.steps)
-        for part in range(PARTS * step, PARTS * (step + 1)):
+        size = KEYS_END // (postings.PARTS * self.steps)
+        for part in range(postings.PARTS * step, postings.PARTS * (step + 1)):
             yield part * size, (part + 1) * size
 
     def numbers(self, low: int, high: int) -> range:
@@ -159,11 +146,12 @@ def thaw(store: Store) -> None:
 def make_generation(number: int, level: int, count: int, rows: tuple[int, int]) -> Generation:
     """Return an empty one, with room for so many postings, of rows in [first, end)."""
     blocks = max(1, _ceil(count, SEGMENTS * BLOCK_WORDS))
-    lines = max(1, _ceil(count * FILTER_BITS, SEGMENTS * LINE_BITS))
+    lines = max(1, _ceil(count * FILTER_BITS, SEGMENTS * postings.LINE_BITS))
     new = Generation(number, level, 0, rows[0], rows[1] - 1, blocks, lines)
     while count * new.shape.bits > 8 * STEP_BYTES * new.steps:
         new.steps *= 2
-    parts = max(1, PARTS * new.steps // SEGMENTS)  # of a segment: each has whole blocks and lines
+    # Parts of a segment: each has whole blocks and lines.
+    parts = max(1, postings.PARTS * new.steps // SEGMENTS)
     new.blocks, new.lines = (_ceil(each, parts) * parts for each in (new.blocks, new.lines))
     return new
 
@@ -203,12 +191,12 @@ def passed_blocks(before: Generation, now: Generation) -> list[tuple[int, int]]:
     return [(start, end) for start, end in (blocks, filters) if start < end]
 
 
-def select_rows(postings: Postings, first: int, end: int) -> Postings:
+def select_rows(own: Postings, first: int, end: int) -> Postings:
     """Return the postings of the rows in [first, end); others have been dropped."""
-    words, starts = postings
+    words, starts = own
     there = rows_of(words, first) < end
     if there.all():
-        return postings
+        return own
     before = np.append(0, np.cumsum(there))
     return Postings(words[there], before[starts])
 
@@ -216,7 +204,7 @@ def select_rows(postings: Postings, first: int, end: int) -> Postings:
 def rows_of(words: Keys, first: int) -> Places:
     """Return the rows of words, none of which comes before the first."""
     numbers = (words & np.uint64(0xFFFFFFFF)).astype(np.int64)
-    return first + (numbers - first) % ROWS_MAX
+    return first + (numbers - first) % postings.ROWS_MAX
 
 
 def parts_of_table(table: KeyTable, new: Generation) -> Iterator[Postings]:
@@ -249,7 +237,7 @@ def read_words(store: Store, generation: Generation, low: int, high: int) -> lis
     data, limits = join_blocks(store.band_blocks(numbers))
     before, ends = numbers.start - first_block(generation.number), np.zeros(len(limits), np.int64)
     words = np.empty(8 * len(data) // shape.bits, np.uint64)
-    unpack(data, limits, shape, before, words, ends)
+    postings.unpack(data, limits, shape, before, words, ends)
     found = []
     for segment in range(low >> TAG_BITS, ((high - 1) >> TAG_BITS) + 1):
         places = np.array([segment, segment + 1]) * shape.blocks - before
@@ -266,7 +254,7 @@ def read_generation(store: Store, generation: Generation) -> Iterator[int]:
     """
     base, count, size = first_block(generation.number), 0, 0
     numbers = generation.numbers(generation.low, generation.high)
-    for own in batched(numbers, PART_SEGMENTS * generation.blocks):
+    for own in batched(numbers, postings.PART_SEGMENTS * generation.blocks):
         blocks = store.band_blocks(own)
         count += sum(8 * len(block) // generation.shape.bits for block in blocks)
         yield sum(map(len, blocks))

@@ -22,21 +22,13 @@ from contextlib import contextmanager
 import numpy as np
 
 from streamer.errors import StreamerError
+from streamer.index import postings
 from streamer.index.ports import FoundUrls, Hits, KeptRows, no_hits
-from streamer.index.postings import (
-    PARTS,
-    ROWS_MAX,
-    Keys,
-    Places,
-    Postings,
-    part_postings,
-    rows_before,
-    segments_of,
-)
+from streamer.index.postings import PARTS, ROWS_MAX, Keys, Places, Postings
 from streamer.index.url_versions import url_keys
 from streamer.stored.frozen import FrozenKeys, Stopped
 from streamer.stored.key_table import KeyTable
-from streamer.stored.row_blocks import SLOTS_A_KEY_BLOCK, RowKeys
+from streamer.stored.row_blocks import SLOTS_A_KEY_BLOCK
 from streamer.stored.rows import Mask, RowNumbers, StoredRows
 from streamer.stored.store import FlushedBlocks, Store
 
@@ -111,7 +103,7 @@ class StoredLookup:
         self._rows = StoredRows(store)
         self.flushes = 0
         self._flushes_before = store.flushes
-        self._first_slot = store.meta.first_slot if store.meta else 0
+        self._first_slot = store.known.first_slot
         self.table = KeyTable()
         self._full: KeyTable | None = None  # a table that freezes
         self.frozen = FrozenKeys(store, self._rows, self._lock.alone)
@@ -133,14 +125,14 @@ class StoredLookup:
         A large table is frozen, where memory is bounded, so that the next start need not read all
         keys.
         """
-        self.frozen.stop()
+        self.frozen.stopped = True
         self._freezer.shutdown()
         is_whole = self._full is None and self.flushes == self._store.flushes - self._flushes_before
         is_large = self.table.count >= _FROZEN_AT_THE_END
         if self._memory_max is not None and is_whole and is_large and self._store.meta is not None:
             with self._lock.alone():
                 self._full, self.table = self.table, KeyTable()
-            self.frozen.go_on()
+            self.frozen.stopped = False
             try:
                 self.frozen.freeze(self._full, self._store.meta.next_slot, self._release_flushed)
             except StreamerError as error:  # nothing is lost
@@ -156,7 +148,7 @@ class StoredLookup:
         """
         for part in range(PARTS):
             with self._lock.alone():
-                self.table.add(flushed.postings, segments_of(part))
+                self.table.add(flushed.postings, postings.segments_of(part))
         with self._lock.alone():
             if len(flushed.rows):
                 self._rows.slots.take(flushed.rows, flushed.slots)
@@ -186,10 +178,9 @@ class StoredLookup:
             self.wait()
         finally:
             self._is_awaited = False
-        assert self._store.meta is not None, "a table without a flush is empty"
         with self._lock.alone():
             self._full, self.table = self.table, KeyTable()
-        self._freezing = self._freezer.submit(self._freeze, self._store.meta.next_slot)
+        self._freezing = self._freezer.submit(self._freeze, self._store.known.next_slot)
 
     def wait(self) -> None:
         """Wait until nothing is being frozen or merged.
@@ -221,7 +212,7 @@ class StoredLookup:
 
     def _drop(self) -> None:
         """Release what is stored before the store's first slot."""
-        first_slot = self._store.meta.first_slot if self._store.meta else 0
+        first_slot = self._store.known.first_slot
         if first_slot == self._first_slot:
             return
         self._first_slot = first_slot
@@ -230,7 +221,7 @@ class StoredLookup:
         rows = self._rows.slots.first_row, self._rows.slots.end
         for part in range(PARTS):
             with self._lock.alone():
-                self.table.drop(rows, segments_of(part))
+                self.table.drop(rows, postings.segments_of(part))
 
     def _fill(self) -> None:
         """Fill the table when the store is opened: by all cores, in a few rounds.
@@ -239,39 +230,33 @@ class StoredLookup:
         """
         self.frozen.take_up_runs()
         self._rows.slots.drop(self._first_slot)
-        posted = self._store.meta.postings if self._store.meta else 0
         room = self._tables_max() // _POSTING_BYTES
-        expected = min(max(0, posted - self.frozen.note.count), room)
+        expected = min(max(0, self._store.known.postings - self.frozen.note.count), room)
         a_round = max(expected // _ROUNDS, _ROUND_POSTINGS_MIN)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             parts: list[Future[Postings]] = []
             count = 0
-            for keys in self._take_rows():
-                parts.append(pool.submit(part_postings, keys.keys, keys.masks, keys.rows))
+            slot, rows = self.frozen.note.slot, self._rows.slots.count
+            for keys in self._store.keys(_ROWS_A_PART, slot, rows, whole=False):
+                self._rows.slots.take(keys.rows, keys.slots)
+                parts.append(pool.submit(postings.part_postings, keys.keys, keys.masks, keys.rows))
                 count += keys.keys.size
                 if count >= a_round:
                     self._fill_segments(pool, parts, expected)
                     parts, count = [], 0
                     if self.table.count > room:  # the bound was higher before
                         self._full, self.table = self.table, KeyTable()
-                        self._freeze(
-                            -(-int(keys.slots[-1] + 1) // SLOTS_A_KEY_BLOCK) * SLOTS_A_KEY_BLOCK
-                        )
+                        blocks = -(-int(keys.slots[-1] + 1) // SLOTS_A_KEY_BLOCK)
+                        self._freeze(blocks * SLOTS_A_KEY_BLOCK)
             self._fill_segments(pool, parts, expected)
-
-    def _take_rows(self) -> Iterator[RowKeys]:
-        slot, count = self.frozen.note.slot, self._rows.slots.count
-        for keys in self._store.keys(_ROWS_A_PART, slot, count, whole=False):
-            self._rows.slots.take(keys.rows, keys.slots)
-            yield keys
 
     def _fill_segments(
         self, pool: ThreadPoolExecutor, parts: Sequence[Future[Postings]], expected: int
     ) -> None:
         if parts:
-            postings = [part.result() for part in parts]
-            each = [segments_of(part) for part in range(PARTS)]
-            list(pool.map(lambda part: self.table.fill(postings, part, expected), each))
+            found = [part.result() for part in parts]
+            each = [postings.segments_of(part) for part in range(PARTS)]
+            list(pool.map(lambda part: self.table.fill(found, part, expected), each))
 
     def find(self, keys: Keys, flushes: int = 0) -> Hits:
         """Return the postings of `keys`, given as [page, key]; the store has so many flushes."""
@@ -296,7 +281,7 @@ class StoredLookup:
         for table in (self.table, self._full):
             if table is not None:
                 at, numbers = table.find(keys)
-                parts.append((at, rows_before(end, numbers)))
+                parts.append((at, postings.rows_before(end, numbers)))
         parts.append(self.frozen.find(keys, own_keys))
         places, rows = np.concatenate(parts, axis=1)
         known = self._rows.known(rows)
@@ -313,9 +298,8 @@ class StoredLookup:
         lengths = np.diff(starts, append=len(places))
         crowds = np.flatnonzero(lengths > _CROWD)
         # Where a key comes again, its rows are those of the first place that has it.
-        _, firsts, again = np.unique(
-            keys[places[starts[crowds]]], return_index=True, return_inverse=True
-        )
+        crowded = keys[places[starts[crowds]]]
+        _, firsts, again = np.unique(crowded, return_index=True, return_inverse=True)
         compared_at = starts.copy()
         compared_at[crowds] = starts[crowds[firsts]][again]
         compared = np.flatnonzero(np.repeat(compared_at == starts, lengths))

@@ -3,13 +3,12 @@
 The witness says which flush is the newest; a database that has an older one has lost its end.
 """
 
-from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
 
-from streamer.errors import StoreDamaged, StoreMismatch, damage_error, explain_failures, is_there
+from streamer import errors
 from streamer.index.codec import FORMAT, STATE_KEY, StoreMeta, format_of
 from streamer.stored.database import Database
 from streamer.stored.witness import NAME as WITNESS
@@ -22,34 +21,21 @@ def has_index(folder: Path) -> bool:
     return others or any(number is not None for number in read_places(folder) or ())
 
 
-def index_files(folder: Path) -> Iterator[Path]:
-    """Yield the files of an index; its secret is not among them."""
-    for pattern in (WITNESS, "store/*"):
-        yield from folder.glob(pattern)
+def index_files(folder: Path) -> list[Path]:
+    """Return the files of an index; its secret is not among them."""
+    return [*folder.glob(WITNESS), *folder.glob("store/*")]
 
 
-def list_files(path: Path) -> list[tuple[str, int]]:
-    """Return the names and sizes of the database's files."""
-    found = []
-    for file in path.glob("*"):
-        with suppress(FileNotFoundError):
-            found.append((file.name, file.stat().st_size))
-    return sorted(found)
-
-
-def describe_unwitnessed(path: Path) -> StoreDamaged:
+def describe_unwitnessed(path: Path) -> errors.StoreDamaged:
     """Return the error about an index without a witness.
 
     Raises:
         StoreMismatch: it is none, or has another format.
     """
     if _has_database(path):
-        database = Database.look(path)
-        try:
+        with closing(Database.look(path)) as database:
             _load(path, database)
-        finally:
-            database.close()
-    return damage_error(path.parent / WITNESS, "it is missing")
+    return errors.damage_error(path.parent / WITNESS, "it is missing")
 
 
 def open_newest(path: Path) -> tuple[Database | None, StoreMeta | None]:
@@ -62,23 +48,20 @@ def open_newest(path: Path) -> tuple[Database | None, StoreMeta | None]:
         raise describe_unwitnessed(path)
     if not _has_database(path):
         if before:
-            raise damage_error(path / "CURRENT", "it is missing")
+            raise errors.damage_error(path / "CURRENT", "it is missing")
         return None, None
     database = Database.look(path)
-    try:
+    with errors.on_failure(database.close):
         meta = _load(path, database)
         seq, after = meta.seq if meta else 0, read_witness(path.parent) or 0
         if not before <= seq <= after + 1:
-            raise damage_error(path, f"it has flush {seq}, and {after} was written to it")  # noqa: TRY301 - it is closed here
-    except BaseException:
-        database.close()
-        raise
+            raise errors.damage_error(path, f"it has flush {seq}, and {after} was written to it")
     return database, meta
 
 
 def _has_database(path: Path) -> bool:
-    with explain_failures(path):
-        return is_there(path / "CURRENT")
+    with errors.explain_failures(path):
+        return errors.is_there(path / "CURRENT")
 
 
 def _load(path: Path, database: Database) -> StoreMeta | None:
@@ -88,14 +71,15 @@ def _load(path: Path, database: Database) -> StoreMeta | None:
         return None
     key, value = last
     if key != STATE_KEY:
-        raise StoreMismatch(f"{path} holds something else than an index. Use another --index.")
+        why = f"{path} holds something else than an index. Use another --index."
+        raise errors.StoreMismatch(why)
     try:
         if (other := format_of(value)) != FORMAT:
-            raise StoreMismatch(
+            raise errors.StoreMismatch(
                 f"The index {path} has format {other}, this version reads {FORMAT}. Use the "
                 "version that wrote it, or give this one another folder: a replay builds the index "
                 "from its files there."
             )
         return msgspec.msgpack.decode(value, type=StoreMeta)
     except msgspec.MsgspecError as error:
-        raise damage_error(path, f"its state does not fit: {error}") from error
+        raise errors.damage_error(path, f"its state does not fit: {error}") from error

@@ -198,17 +198,13 @@ def unpack_keys(first_block: int, blocks: Sequence[bytes], rows_end: int) -> Row
     if not own:
         return None
     joined, _ = join_blocks(blocks)
-    found = RowKeys(
-        np.empty(total, np.int64),
-        np.concatenate(slots),
-        np.empty((total, width), np.uint64),
-        np.empty(total, np.uint64),
-    )
-    out = found.rows, found.masks, found.keys
+    numbers, masks = np.empty(total, np.int64), np.empty(total, np.uint64)
+    keys = np.empty((total, width), np.uint64)
     for start, places, rows in own:
-        _unpack_keys(joined, start, places, (_mask_bytes(width), _KEY_BYTES), out, rows)
-    there = found.rows != _NO_NUMBER
-    found = found._replace(rows=rows_before(rows_end, found.rows))
+        widths = _mask_bytes(width), _KEY_BYTES
+        _unpack_keys(joined, start, places, widths, (numbers, masks, keys), rows)
+    there = numbers != _NO_NUMBER
+    found = RowKeys(rows_before(rows_end, numbers), np.concatenate(slots), keys, masks)
     if not there.any():
         return None
     return found if there.all() else RowKeys(*(column[there] for column in found))

@@ -18,15 +18,7 @@ import numpy.typing as npt
 from streamer.index.forgetting import Forgetting
 from streamer.index.ports import BEFORE_ALL, KeptRows
 from streamer.sketch.resemblance import SKETCH_WORDS
-from streamer.stored.row_blocks import (
-    ROWS_A_BLOCK,
-    RowPlaces,
-    agree,
-    gather_marks,
-    gather_rows,
-    join_blocks,
-    rows_at,
-)
+from streamer.stored import row_blocks
 from streamer.stored.store import Store
 
 ROWS_A_PART = 4096
@@ -153,7 +145,7 @@ class StoredRows:
         slots = self._slots_of(rows)
         there = slots >= 0
         posted = np.zeros(len(rows), np.bool_)
-        posted[there] = agree(self._read(slots[there]), keys[there])
+        posted[there] = row_blocks.agree(self._read(slots[there]), keys[there])
         return posted
 
     def marks(self, rows: RowNumbers, keys: int) -> npt.NDArray[np.uint32]:
@@ -161,7 +153,7 @@ class StoredRows:
         slots = self._slots_of(rows)
         there = slots >= 0
         marks = np.zeros((len(rows), keys), np.uint32)
-        marks[there] = gather_marks(self._read(slots[there]), keys)
+        marks[there] = row_blocks.gather_marks(self._read(slots[there]), keys)
         return marks
 
     def begin_batch(self) -> None:
@@ -172,7 +164,7 @@ class StoredRows:
         """Return the rows of these numbers, in that order."""
         slots = self._slots_of(rows)
         there = np.flatnonzero(slots >= 0)
-        found = gather_rows(self._read(slots[there]))
+        found = row_blocks.gather_rows(self._read(slots[there]))
         if len(there) == len(rows):
             return found
         count = len(rows)  # some have been dropped since they were found
@@ -198,18 +190,18 @@ class StoredRows:
         assert not len(missing), f"row {missing[0]} is in no flush"
         return slots
 
-    def _read(self, slots: RowNumbers) -> RowPlaces:
+    def _read(self, slots: RowNumbers) -> row_blocks.RowPlaces:
         """Read the blocks of slots, if they are not there yet."""
         blocks: Blocks = getattr(self._local, "blocks", _NO_BLOCKS)
-        numbers, places = np.divmod(slots, ROWS_A_BLOCK)
+        numbers, places = np.divmod(slots, row_blocks.ROWS_A_BLOCK)
         new = np.setdiff1d(numbers, blocks.numbers)
         if len(blocks.numbers) + len(new) > BLOCKS_KEPT:
             blocks, new = _NO_BLOCKS, np.unique(numbers)
         if len(new):
-            data, starts = join_blocks(self._store.row_blocks(new.tolist()))
+            data, starts = row_blocks.join_blocks(self._store.row_blocks(new.tolist()))
             blocks = self._local.blocks = _join(blocks, Blocks(new, data, starts[:-1]))
         at = np.searchsorted(blocks.numbers, numbers)
-        return RowPlaces(blocks.data, blocks.starts[at], places)
+        return row_blocks.RowPlaces(blocks.data, blocks.starts[at], places)
 
 
 def _join(some: Blocks, others: Blocks) -> Blocks:
@@ -238,11 +230,11 @@ def scan_rows(store: Store, forgetting: Forgetting | None = None) -> Iterator[Sc
     Those that `forgetting` hides are left out.
     """
     for part in store.keys(ROWS_A_PART, whole=False):
-        rows = rows_at(part.slots, store.row_blocks)
-        found, marks = gather_rows(rows), gather_marks(rows, part.keys.shape[1])
-        assert store.meta is not None, "a store without a flush has no rows"
+        rows = row_blocks.rows_at(part.slots, store.row_blocks)
+        found = row_blocks.gather_rows(rows)
+        marks = row_blocks.gather_marks(rows, part.keys.shape[1])
         if forgetting is not None:
             found = forgetting.hide(found, part.rows)
-        left = store.meta.horizon.has(found.times, part.rows)
+        left = store.known.horizon.has(found.times, part.rows)
         left &= found.times > BEFORE_ALL
         yield ScannedRows(found.take(np.flatnonzero(left)), marks[left], part.slots[left])

@@ -25,43 +25,16 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streamer.errors import StoreDamaged, StoreUnavailable, damage_error, explain_failures, is_there
-from streamer.index.codec import (
-    BANDS,
-    FORMAT,
-    KEYS,
-    ROWS,
-    SHINGLES,
-    STATE_KEY,
-    URLS,
-    Entry,
-    StoreMeta,
-    Stretch,
-    UrlGeneration,
-)
+from streamer import errors
+from streamer.index import codec
+from streamer.index.codec import BANDS, KEYS, ROWS, SHINGLES, STATE_KEY, URLS, Entry, StoreMeta
 from streamer.index.ports import BEFORE_ALL, FlushedRows, FlushedUrls, Horizon
 from streamer.index.postings import NO_POSTINGS, Postings, sort_postings
 from streamer.index.url_versions import url_entries, url_key
+from streamer.stored import opening, row_blocks
 from streamer.stored.database import Database
-from streamer.stored.database_files import remove_copy
-from streamer.stored.opening import (
-    describe_unwitnessed,
-    has_index,
-    index_files,
-    list_files,
-    open_newest,
-)
-from streamer.stored.row_blocks import (
-    ROWS_A_BLOCK,
-    SLOTS_A_KEY_BLOCK,
-    RowKeys,
-    gather_marks,
-    key_entries,
-    row_entries,
-    rows_at,
-    shingle_entries,
-    unpack_keys,
-)
+from streamer.stored.database_files import list_files, remove_copy
+from streamer.stored.row_blocks import ROWS_A_BLOCK, SLOTS_A_KEY_BLOCK, RowKeys
 from streamer.stored.witness import NAME as WITNESS
 from streamer.stored.witness import Witness, make_folder, read_witness
 
@@ -85,6 +58,7 @@ class Store:
     refuses, StoreUnavailable: then the index is what it was.
 
     Attributes:
+        meta: the state of the newest flush; None in a store that has none yet.
         flushes: how many flushes there were since it was opened.
         was_written: whether there is a flush, or one was begun.
         needed: the files of the index that are not the store's own.
@@ -98,7 +72,7 @@ class Store:
         self.flushes = 0
         self.failed: Callable[[str], None] = lambda _what: None
         self._database = database
-        self._meta = meta
+        self.meta = meta
         self.was_written = meta is not None
         self._witness = witness
         self._is_writing = False
@@ -119,42 +93,38 @@ class Store:
         """
         if writable:
             return cls._open_to_write(path)
-        if not has_index(path.parent):
-            raise StoreUnavailable(
-                f"There is no index in {path.parent}. Name the folder given as --index."
-            )
+        if not opening.has_index(path.parent):
+            why = f"There is no index in {path.parent}. Name the folder given as --index."
+            raise errors.StoreUnavailable(why)
         for _ in range(_ATTEMPTS):
             seen = list_files(path)
             try:
-                return cls(path, *open_newest(path), None)
-            except StoreDamaged:
+                return cls(path, *opening.open_newest(path), None)
+            except errors.StoreDamaged:
                 if list_files(path) == seen:
                     raise  # and not a writer that has changed the files meanwhile
             time.sleep(_ATTEMPT_SECONDS)
-        return cls(path, *open_newest(path), None)
+        return cls(path, *opening.open_newest(path), None)
 
     @classmethod
     def _open_to_write(cls, path: Path) -> Store:
         Database.check_process()
         folder = path.parent
-        is_new = not has_index(folder)
+        is_new = not opening.has_index(folder)
         if not is_new and read_witness(folder) is None:
-            raise describe_unwitnessed(path)
-        with explain_failures(folder):
+            raise opening.describe_unwitnessed(path)
+        with errors.explain_failures(folder):
             make_folder(folder)
         witness = Witness(folder)
-        try:
+        with errors.on_failure(witness.close):
             if is_new:
                 witness.begin()
-            return cls(path, *open_newest(path), witness)
-        except BaseException:
-            witness.close()
-            raise
+            return cls(path, *opening.open_newest(path), witness)
 
     @property
-    def meta(self) -> StoreMeta | None:
-        """Return the state of the newest flush; None in a store that has none yet."""
-        return self._meta
+    def known(self) -> StoreMeta:
+        """Return the state of the newest flush; where there is none, that of an empty store."""
+        return self.meta or StoreMeta(codec.FORMAT, {})
 
     def flush(
         self, identity: dict[str, str | int | float], rows: FlushedRows, owner: bytes,
@@ -164,16 +134,16 @@ class Store:
 
         `notes` are stored in addition to the state, in the same step.
         """
-        before = self._meta or StoreMeta(FORMAT, identity)
+        before = self.meta or StoreMeta(codec.FORMAT, identity)
         slot, count = before.next_slot, len(rows.rows)
         postings = sort_postings(rows.keys, rows.masks, rows.rows) if count else NO_POSTINGS
         posted = len(postings.words)
         end = slot + -(-count // SLOTS_A_KEY_BLOCK) * SLOTS_A_KEY_BLOCK
         newest = int(rows.times.max(initial=BEFORE_ALL)), int(rows.rows.max(initial=-1))
-        stretches = join_stretches(before.stretches, Stretch(end, count, posted, *newest))
+        stretches = join_stretches(before.stretches, codec.Stretch(end, count, posted, *newest))
         dropped = first_to_stay(stretches, rows.horizon)
         after = StoreMeta(
-            format=FORMAT,
+            format=codec.FORMAT,
             identity=identity,
             seq=before.seq + 1,
             next_slot=end,
@@ -188,10 +158,12 @@ class Store:
             forgotten=before.forgotten,
         )
         # Whoever finds keys finds their rows, if only a manifest's end is lost: rows come first.
-        sets_of, rows_of = shingle_entries(rows, slot), row_entries(rows, slot)
-        entries = [list(sets_of), list(rows_of), list(key_entries(rows, slot))]
+        kinds = row_blocks.shingle_entries, row_blocks.row_entries, row_blocks.key_entries
+        entries = [list(entries_of(rows, slot)) for entries_of in kinds]
         urls_of = url_entries(rows.versions) if rows.versions else []
-        self._write(entries, after, notes=notes, replaced=urls_of)
+        state = STATE_KEY, msgspec.msgpack.encode(after)
+        self._checked().write(entries, state, notes=notes, replaced=urls_of)
+        self._witness_state(after)
         self.flushes += 1
         return FlushedBlocks(postings, rows.rows, slot + np.arange(count))
 
@@ -201,9 +173,10 @@ class Store:
         Each list has the entries of one family. A look-up at the same time finds a row as it was,
         or empty.
         """
-        assert self._meta is not None, "a store without a flush has no entries"
-        after = msgspec.structs.replace(self._meta, seq=self._meta.seq + 1, **changed)
-        self._write(entries, after, in_place=True)
+        assert self.meta is not None, "a store without a flush has no entries"
+        after = msgspec.structs.replace(self.meta, seq=self.meta.seq + 1, **changed)
+        self._checked().write(entries, (STATE_KEY, msgspec.msgpack.encode(after)), in_place=True)
+        self._witness_state(after)
 
     def settle(self, key_blocks: range | None = None, *, urls: bool = False) -> None:
         """Remove what was overwritten from the disk before this returns.
@@ -227,36 +200,27 @@ class Store:
         self._database, self._is_writing = None, False
         self._to_write()
 
-    def _write(
-        self,
-        entries: Sequence[Sequence[Entry]],
-        after: StoreMeta,
-        *,
-        notes: Sequence[Entry] = (),
-        replaced: Sequence[Entry] = (),
-        in_place: bool = False,
-    ) -> None:
-        self._check_place()
-        state = STATE_KEY, msgspec.msgpack.encode(after)
-        self._to_write().write(entries, state, notes=notes, replaced=replaced, in_place=in_place)
-        self._meta = after
+    def _witness_state(self, after: StoreMeta) -> None:
+        """Take the state that was written."""
+        self.meta = after
         assert self._witness is not None, self.path
         self._witness.write(after.seq)
 
-    def _check_place(self) -> None:
-        """Raise StoreUnavailable where the folder is not the one any more that was opened."""
+    def _checked(self) -> Database:
+        """Return the database to write; raise StoreUnavailable if the folder is another one now."""
         assert self._witness is not None, self.path
-        gone = [path for path in self.needed if not is_there(path)]
+        gone = [path for path in self.needed if not errors.is_there(path)]
         if gone or not self._witness.is_current():
             what = gone[0] if gone else f"The index {self.path.parent}"
-            raise StoreUnavailable(
+            raise errors.StoreUnavailable(
                 f"{what} was removed or replaced while the index was open, so nothing is written. "
                 "Begin a new index."
             )
+        return self._to_write()
 
     def delete_dropped(self) -> None:
         """Free the space of what was dropped; no thread may read it any more."""
-        first_slot = self._meta.first_slot if self._meta else 0
+        first_slot, generations = self.known.first_slot, self.known.generations
         if first_slot > self._freed:
             blocks = {ROWS: ROWS_A_BLOCK, KEYS: SLOTS_A_KEY_BLOCK}
             if self.has_shingles:
@@ -264,7 +228,6 @@ class Store:
             for family, slots in blocks.items():
                 self._to_write().delete(family, [(self._freed // slots, first_slot // slots)])
             self._freed = first_slot
-        generations = self._meta.generations if self._meta else []
         first = generations[0].number if generations else 0
         if first > self._freed_urls:
             self._to_write().delete(URLS, [(self._freed_urls, first)])
@@ -280,7 +243,7 @@ class Store:
             self._database = Database.write_to(self.path, lambda: self.failed("merge"))
             self._is_writing = True
             # A kill may have come between database and witness.
-            self._witness.write(self._meta.seq if self._meta else 0)
+            self._witness.write(self.known.seq)
         return self._database
 
     def checkpoint(self) -> Path:
@@ -291,7 +254,7 @@ class Store:
         database = self._to_write()
         folder = self._drop_checkpoint()
         if os.path.lexists(folder):
-            raise StoreUnavailable(
+            raise errors.StoreUnavailable(
                 f"{folder} is in the way: it is not the copy of an index that was killed. Move it "
                 "elsewhere."
             )
@@ -315,11 +278,10 @@ class Store:
         rows they have.
         `whole` is as for `read_keys`.
         """
-        meta, count = self._meta, rows_before
+        meta, count = self.meta, rows_before
         blocks, at_once = self.key_blocks, max(1, rows_at_once // SLOTS_A_KEY_BLOCK)
-        for first in range(
-            max(blocks.start, first_slot // SLOTS_A_KEY_BLOCK), blocks.stop, at_once
-        ):
+        begin = max(blocks.start, first_slot // SLOTS_A_KEY_BLOCK)
+        for first in range(begin, blocks.stop, at_once):
             part = range(first, min(first + at_once, blocks.stop))
             if found := self.read_keys(part, whole=whole):
                 count += len(found.rows)
@@ -327,13 +289,13 @@ class Store:
         if meta is not None:
             most = meta.rows + (meta.forgotten if first_slot else 0)  # which what is frozen has
             if not meta.rows <= count <= most:
-                raise damage_error(self.path, f"it has {count} of {meta.rows} rows")
+                raise errors.damage_error(self.path, f"it has {count} of {meta.rows} rows")
 
     @property
     def key_blocks(self) -> range:
         """Return the numbers of the blocks of keys."""
-        slots = (self._meta.first_slot, self._meta.next_slot) if self._meta else (0, 0)
-        return range(*(slot // SLOTS_A_KEY_BLOCK for slot in slots))
+        known = self.known
+        return range(known.first_slot // SLOTS_A_KEY_BLOCK, known.next_slot // SLOTS_A_KEY_BLOCK)
 
     def read_keys(self, blocks: range, *, whole: bool = True) -> RowKeys | None:
         """Return what some blocks of keys have.
@@ -342,14 +304,14 @@ class Store:
         that a row is not posted under.
         """
         try:
-            stretches = self._meta.stretches if self._meta else []
-            rows_end = 1 + max((each.last_row for each in stretches), default=-1)
-            found = unpack_keys(blocks.start, self._values(KEYS, blocks), rows_end)
+            rows_end = 1 + max((each.last_row for each in self.known.stretches), default=-1)
+            found = row_blocks.unpack_keys(blocks.start, self._values(KEYS, blocks), rows_end)
         except ValueError as error:
-            raise damage_error(self.path, f"block {error} of its keys") from error
+            raise errors.damage_error(self.path, f"block {error} of its keys") from error
         if found is None or not whole:
             return found
-        return found.whole(gather_marks(rows_at(found.slots, self.row_blocks), found.keys.shape[1]))
+        rows = row_blocks.rows_at(found.slots, self.row_blocks)
+        return found.whole(row_blocks.gather_marks(rows, found.keys.shape[1]))
 
     def row_blocks(self, blocks: Sequence[int]) -> list[bytes]:
         """Return blocks of rows."""
@@ -358,7 +320,7 @@ class Store:
     @property
     def has_shingles(self) -> bool:
         """Return whether each row has a set of shingles."""
-        return self._meta is not None and "exact" in self._meta.identity
+        return "exact" in self.known.identity
 
     def shingles(self, slots: Sequence[int]) -> list[bytes]:
         """Return the sets of the rows in slots."""
@@ -367,10 +329,8 @@ class Store:
     def url_versions(self, keys: Sequence[int]) -> list[bytes | None]:
         """Return the newest version under each key of a URL, None where there is none."""
         found: list[bytes | None] = [None] * len(keys)
-        places = [*range(len(keys))]
-        generations = self._meta.generations if self._meta else []
-        for generation in reversed(generations):
-            places = [i for i in places if found[i] is None]
+        for generation in reversed(self.known.generations):
+            places = [i for i, version in enumerate(found) if version is None]
             assert self._database is not None, "a store without a flush has no versions"
             asked = [url_key(generation.number, keys[i]) for i in places]
             for i, version in zip(places, self._database.newest(URLS, asked), strict=True):
@@ -420,7 +380,7 @@ class Store:
     def size_bytes(self) -> int:
         """Return the bytes of the store's files."""
         total = 0
-        for file in index_files(self.path.parent):
+        for file in opening.index_files(self.path.parent):
             with suppress(FileNotFoundError):  # merged meanwhile
                 total += file.stat().st_size
         return total
@@ -439,7 +399,7 @@ class Store:
             self._witness.close()
 
 
-def join_stretches(before: list[Stretch], new: Stretch) -> list[Stretch]:
+def join_stretches(before: list[codec.Stretch], new: codec.Stretch) -> list[codec.Stretch]:
     """Return all stretches with that of a flush; neighbours that have few of all rows become one.
 
     Any two neighbours that are left have a _STRETCHES-th of all rows, so about twice as many remain
@@ -447,7 +407,7 @@ def join_stretches(before: list[Stretch], new: Stretch) -> list[Stretch]:
     """
     stretches = [*before, new]
     few = sum(each.rows for each in stretches) // _STRETCHES
-    joined: list[Stretch] = []
+    joined: list[codec.Stretch] = []
     for each in stretches:
         if joined and joined[-1].rows + each.rows <= few:
             joined[-1] = _both(joined[-1], each)
@@ -457,30 +417,26 @@ def join_stretches(before: list[Stretch], new: Stretch) -> list[Stretch]:
 
 
 def live_generations(
-    before: Sequence[UrlGeneration], new: FlushedUrls | None, horizon: Horizon
-) -> list[UrlGeneration]:
+    before: Sequence[codec.UrlGeneration], new: FlushedUrls | None, horizon: Horizon
+) -> list[codec.UrlGeneration]:
     """Return the generations with what a flush brings, without those that have expired."""
     own = [*before]
     if new is not None:
         if own and own[-1].number == new.generation:
             own.pop()
-        own.append(UrlGeneration(new.generation, *new.newest))
+        own.append(codec.UrlGeneration(new.generation, *new.newest))
     while own and (own[0].time < horizon.time or own[0].row < horizon.row):
         own.pop(0)
     return own
 
 
-def _both(one: Stretch, other: Stretch) -> Stretch:
-    return Stretch(
-        other.end,
-        one.rows + other.rows,
-        one.postings + other.postings,
-        max(one.newest, other.newest),
-        max(one.last_row, other.last_row),
-    )
+def _both(one: codec.Stretch, other: codec.Stretch) -> codec.Stretch:
+    rows, postings = one.rows + other.rows, one.postings + other.postings
+    newest, last_row = max(one.newest, other.newest), max(one.last_row, other.last_row)
+    return codec.Stretch(other.end, rows, postings, newest, last_row)
 
 
-def first_to_stay(stretches: list[Stretch], horizon: Horizon) -> int:
+def first_to_stay(stretches: list[codec.Stretch], horizon: Horizon) -> int:
     """Return the first stretch that may have a row at or after the horizon."""
     for i, stretch in enumerate(stretches):
         if stretch.newest >= horizon.time and stretch.last_row >= horizon.row:

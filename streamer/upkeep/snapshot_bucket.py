@@ -20,14 +20,7 @@ import obstore
 
 from streamer.errors import SettingsError, StoreUnavailable
 from streamer.object_store import check_credentials, open_store, said_by
-from streamer.upkeep.snapshot_places import (
-    COPIED_BYTES,
-    another_writes,
-    blocks_of,
-    check_digest,
-    is_unneeded,
-    write_copy,
-)
+from streamer.upkeep import snapshot_places as places
 
 if TYPE_CHECKING:
     from obstore import ListResult, ObjectMeta
@@ -95,9 +88,8 @@ class Bucket:
     def put(self, source: Path, name: str, digest: str, stopping: threading.Event) -> None:
         """Upload a file."""
         with self._explain_failures():
-            obstore.put(
-                self._store, name, check_digest(blocks_of(source, stopping), digest, source)
-            )
+            data = places.check_digest(places.blocks_of(source, stopping), digest, source)
+            obstore.put(self._store, name, data)
 
     def create(self, name: str, data: bytes) -> None:
         """Upload an object.
@@ -109,7 +101,7 @@ class Bucket:
             try:
                 obstore.put(self._store, name, data, mode="create")
             except obstore.exceptions.AlreadyExistsError as error:
-                raise another_writes(self.name) from error
+                raise places.another_writes(self.name) from error
 
     def remove(self, name: str) -> None:
         """Remove an object."""
@@ -120,18 +112,18 @@ class Bucket:
         """Remove the other objects with digests for names that have been there for a day."""
         old = datetime.now(UTC) - _YOUNG
         for found in self._list(folder)["objects"]:
-            if is_unneeded(_last(found), needed) and found["last_modified"] < old:
+            if places.is_unneeded(_last(found), needed) and found["last_modified"] < old:
                 self.remove(f"{folder}/{_last(found)}")
 
     def fetch(self, name: str, target: Path, digest: str) -> None:
         """Download an object; only its owner may read the copy."""
         target.touch(0o600)
-        write_copy(target, 0o600, self._check(name, digest))
+        places.write_copy(target, 0o600, self._check(name, digest))
 
     def _check(self, name: str, digest: str) -> Iterator[bytes]:
         with self._explain_failures():  # nothing of what happens to those who take the bytes
-            blocks = obstore.get(self._store, name).stream(min_chunk_size=COPIED_BYTES)
-            yield from check_digest(blocks, digest, f"{self.name}/{name}")
+            blocks = obstore.get(self._store, name).stream(min_chunk_size=places.COPIED_BYTES)
+            yield from places.check_digest(blocks, digest, f"{self.name}/{name}")
 
     def lend(self, name: str, target: Path, digest: str) -> None:
         """Do as `fetch`: there is nothing to link to."""

@@ -72,12 +72,7 @@ class Folder:
     """A folder of this machine."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-
-    @property
-    def name(self) -> str:
-        """Return the folder's path."""
-        return str(self.path)
+        self.path, self.name = path, str(path)
 
     def below(self, part: str) -> Folder:
         """Return the folder `part` of it."""
@@ -110,17 +105,13 @@ class Folder:
             make_folder(self.path)
             lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            self._take(lock)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with self._explain_failures():
                 yield
-        finally:
-            os.close(lock)
-
-    def _take(self, lock: int) -> None:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise another_writes(self.name) from error
+        finally:
+            os.close(lock)
 
     def put(self, source: Path, name: str, digest: str, stopping: threading.Event) -> None:
         """Copy a file into it."""

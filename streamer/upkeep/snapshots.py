@@ -24,7 +24,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,18 +39,10 @@ from streamer.run.index_folder import meta_of, own_key, store_folder
 from streamer.stored.database_files import remove_copy, state_files
 from streamer.stored.store import Store
 from streamer.stored.witness import Witness, make_folder, sync_folder
-from streamer.upkeep.snapshot_places import (
-    DIGEST,
-    Place,
-    SnapshotStopped,
-    damage_error,
-    digest_of,
-    place_of,
-)
+from streamer.upkeep import snapshot_places as places
 from streamer.upkeep.work_folder import WorkFolder
 
 _NAME = re.compile(r"snapshot-([0-9]{6,})\.json")
-_PART = re.compile(r"shard-[0-9]+")
 _FILE_OF_AN_INDEX = re.compile(r"secret\.key|store/[A-Za-z0-9][A-Za-z0-9._-]*")
 _THREADS = 4  # that restore: one copies while another waits for the disk
 _FILES = "files"
@@ -110,19 +102,15 @@ class SnapshotFolder:
     another process writes there.
     """
 
-    def __init__(self, place: Place | str | Path) -> None:
-        self._place = place_of(place) if isinstance(place, str | Path) else place
-
-    @property
-    def name(self) -> str:
-        """Return what the user calls the place."""
-        return self._place.name
+    def __init__(self, place: places.Place | str | Path) -> None:
+        self._place = places.place_of(place) if isinstance(place, str | Path) else place
+        self.name = self._place.name  # as the user calls it
 
     def parts(self) -> list[str]:
         """Return the parts of a worker's, one a shard, with snapshots; "" where it has itself."""
         if self.numbers():
             return [""]
-        below = sorted(part for part in self._place.parts() if _PART.fullmatch(part))
+        below = sorted(part for part in self._place.parts() if re.fullmatch(r"shard-[0-9]+", part))
         return [part for part in below if self.below(part).numbers()] or [""]
 
     def below(self, part: str) -> SnapshotFolder:
@@ -162,7 +150,7 @@ class SnapshotFolder:
                 snapshot = msgspec.json.decode(sealed.snapshot, type=Snapshot)
                 _check_names(snapshot, f"{self.name}/{_own_file(number)}")
                 return snapshot
-        raise damage_error(f"{self.name}/{_own_file(number)}")
+        raise places.damage_error(f"{self.name}/{_own_file(number)}")
 
     def take(self, checkpoint: StoreCheckpoint, keep: int, stopping: threading.Event) -> Taken:
         """Copy what is new of a checkpoint; leave the newest `keep` snapshots, 0: all.
@@ -173,7 +161,9 @@ class SnapshotFolder:
         self.check_outside(checkpoint.index)
         with self._place.writing():
             there = self.numbers()
-            newest = self._read_newest(there)
+            newest = None
+            with suppress(StoreDamaged):  # the newest that is whole
+                newest = self.read() if there else None
             if newest and newest.key != checkpoint.key:
                 raise StoreUnavailable(
                     f"{self.name} has snapshots of an index with another key. Name another folder "
@@ -186,7 +176,7 @@ class SnapshotFolder:
             for name, source in checkpoint.files():
                 found = source.stat()
                 seen = name, found.st_size, found.st_mtime_ns
-                file = File(*seen, known.get(seen) or digest_of(source, stopping))
+                file = File(*seen, known.get(seen) or places.digest_of(source, stopping))
                 files.append(file)
                 if stored.get(file.digest) != file.size:
                     self._place.put(source, f"{_FILES}/{file.digest}", file.digest, stopping)
@@ -198,12 +188,6 @@ class SnapshotFolder:
             self._write(snapshot)
             self._remove([*there, number][:-keep] if keep else [])
             return Taken(snapshot, len(new), sum(new))
-
-    def _read_newest(self, numbers: list[int]) -> Snapshot | None:
-        """Return the newest snapshot, if there is one that is whole."""
-        with suppress(StoreDamaged):
-            return self.read() if numbers else None
-        return None
 
     def _write(self, snapshot: Snapshot) -> None:
         packed = msgspec.json.encode(snapshot)
@@ -260,7 +244,7 @@ class SnapshotFolder:
         def lay(file: File) -> None:
             name = f"{_FILES}/{file.digest}"
             if stored.get(file.digest) != file.size:
-                raise damage_error(f"{self.name}/{name}")
+                raise places.damage_error(f"{self.name}/{name}")
             put(name, index / file.name, file.digest)
 
         with ThreadPoolExecutor(_THREADS) as pool:
@@ -273,8 +257,7 @@ class SnapshotFolder:
         sync_folder(index)
         store = Store.open(store_folder(index), writable=False)
         store.close()
-        assert store.meta is not None, snapshot
-        return store.meta
+        return store.known
 
 
 def _own_file(number: int) -> str:
@@ -285,7 +268,7 @@ def _check_names(snapshot: Snapshot, where: str) -> None:
     """Raise StoreDamaged if a file is none of an index, is there twice, or has no digest."""
     seen: set[str] = set()
     for file in snapshot.files:
-        is_own = _FILE_OF_AN_INDEX.fullmatch(file.name) and DIGEST.fullmatch(file.digest)
+        is_own = _FILE_OF_AN_INDEX.fullmatch(file.name) and places.DIGEST.fullmatch(file.digest)
         if not is_own or file.name in seen:
             raise StoreDamaged(
                 where,
@@ -303,9 +286,8 @@ def _work_for(index: Path) -> WorkFolder:
         StoreUnavailable: something is in the place of the one or the other.
     """
     if index.exists() and (not index.is_dir() or any(index.iterdir())):
-        raise StoreUnavailable(
-            f"{index} is not empty. Move what is there elsewhere, or name another folder."
-        )
+        why = f"{index} is not empty. Move what is there elsewhere, or name another folder."
+        raise StoreUnavailable(why)
     work = WorkFolder(index.with_name(f"{index.name}.restoring"))
     work.check()
     return work
@@ -332,9 +314,9 @@ class StoreCheckpoint:
 
     def __init__(self, index: Path, store: Store) -> None:
         """Make the links."""
-        assert store.meta is not None, index
-        self.index, self.flush, self.pages = index, store.meta.seq, store.meta.rows
-        self.key = str(store.meta.identity.get("key", ""))
+        meta = store.known
+        self.index, self.flush, self.pages = index, meta.seq, meta.rows
+        self.key = str(meta.identity.get("key", ""))
         self._own_key = own_key(index)
         self._folder = store.checkpoint()
 
@@ -359,15 +341,10 @@ def take_snapshot(index: Path, to: SnapshotFolder, keep: int) -> Taken:
         StoreUnavailable: there is none, it is in use, or a disk refuses.
     """
     meta_of(index)  # to create none where there is none
-    store = Store.open(store_folder(index))
-    try:
+    with closing(Store.open(store_folder(index))) as store, ExitStack() as stack:
         checkpoint = StoreCheckpoint(index, store)
-        try:
-            return to.take(checkpoint, keep, threading.Event())
-        finally:
-            checkpoint.remove()
-    finally:
-        store.close()
+        stack.callback(checkpoint.remove)
+        return to.take(checkpoint, keep, threading.Event())
 
 
 @dataclass
@@ -408,7 +385,6 @@ class RegularSnapshots:
 
     def begin(self, store: Store) -> None:
         """Begin to take one of a store, whose newest flush is written; in the thread of flushes."""
-        assert store.meta is not None, self._index
         self._begun_at = self._clock()
         try:
             checkpoint = StoreCheckpoint(self._index, store)
@@ -421,7 +397,7 @@ class RegularSnapshots:
         try:
             self._report(self._to.take(checkpoint, self._keep, self._stopping))
             self._flush = checkpoint.flush
-        except SnapshotStopped:
+        except places.SnapshotStopped:
             pass
         except Exception as error:  # noqa: BLE001 - it would be lost otherwise
             self._report(self._failure(error))

@@ -13,7 +13,7 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from streamer.errors import StoreUnavailable
+from streamer.errors import StoreUnavailable, on_failure
 from streamer.stored.witness import make_folder
 
 MARKER = "streamer-work"
@@ -25,17 +25,10 @@ class WorkFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.index = path / _INDEX  # where the index is prepared
+        self._marker = path / MARKER
         self._lock: int | None = None
         self._made: list[Path] = []  # folders above it that were missing, innermost first
-
-    @property
-    def index(self) -> Path:
-        """Return where the index is prepared."""
-        return self.path / _INDEX
-
-    @property
-    def _marker(self) -> Path:
-        return self.path / MARKER
 
     def check(self) -> None:
         """Raise StoreUnavailable if something else than the work of a killed command is there."""
@@ -64,18 +57,14 @@ class WorkFolder:
         self._made = [each for each in self.path.parents if not each.exists()]
         make_folder(self.path)
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        try:
+        with on_failure(self._remove_empty):
             lock = os.open(self._marker, flags, 0o644)
-        except OSError:
-            self._remove_empty()
-            raise
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             os.close(lock)
-            raise StoreUnavailable(
-                f"Another process works in {self.path}. Wait until that has ended."
-            ) from error
+            why = f"Another process works in {self.path}. Wait until that has ended."
+            raise StoreUnavailable(why) from error
         self._lock = lock
         if self.index.exists():
             shutil.rmtree(self.index)

@@ -45,13 +45,13 @@ def ask_judge(folder: Path, *, flush: bool = False) -> Any:
     index = IndexFolder.open(folder, SIGNATURE)
     try:
         judge = replay_judge(index, rules, JudgeOptions(head_pages=64))
-        at = judge.position(0)
+        at, meta = judge.position(0), judge.store.meta
         asked = pages.take(range(at, at + ASKED))
         blocks = judge.judge(0, at, at + ASKED, asked)
         if flush:
             judge.flush(b"")
         judge.stop()
-        return at, judge.owner_state, [verdict for block in blocks for verdict in judged(block)]
+        return at, meta and meta.owner, [verdict for block in blocks for verdict in judged(block)]
     finally:
         index.store.close()
 

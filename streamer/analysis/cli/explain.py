@@ -114,7 +114,7 @@ def _explain_by_one(
 
 def _explain(kept: KeptIndex, name: str, own: Body | None) -> Explained:
     """Return what the index says of a page, by its text where there is one."""
-    passes = kept.rows
+    passes = kept.meta.rows
     if own is not None:
         with amount_bar("comparing with kept pages", passes) as report:
             return kept.explain_text(

@@ -38,7 +38,7 @@ def found(url: str) -> RemoteObject:
 
 
 def opened(url: str) -> RemoteFile:
-    return found(url).open()
+    return RemoteFile(found(url))
 
 
 def only(url: str) -> Source:
@@ -191,7 +191,7 @@ def test_few_small_files_are_read_ahead(web: WebServer, monkeypatch: pytest.Monk
             assert len(begun) <= 5
             assert not [one for one in [*small, large, *wide][:number] if one.ahead]
             assert each.ahead or each is large
-            with each.open() as file:
+            with RemoteFile(each) as file:
                 assert file.read() == DATA[: each.size]
     gets = [each.split()[1] for each in web.asked]
     assert sorted(gets) == sorted(

@@ -72,8 +72,8 @@ def test_new_settings_are_logged_once_and_what_was_flushed_comes_back(tmp_path: 
     pages = family_pages(Random(1), 4)
     for at, (threshold, records) in enumerate(((0.8, 1), (0.8, 1), (0.9, 2), (0.9, 2))):
         judge = opened(tmp_path / "index", IndexSettings(threshold=threshold))
-        shard = judge.shard
-        assert (judge.position(0), judge.owner_state) == (at, b"%d" % at if at else b"")
+        shard, meta = judge.shard, judge.store.meta
+        assert (judge.position(0), meta and meta.owner) == (at, b"%d" % at if at else None)
         judge.judge(0, at, at + 1, pages.take([at]))
         assert shard.settings == IndexSettings(threshold=threshold)
         assert shard.positions["config"] == records
