@@ -16,24 +16,17 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
+from streamer import model
 from streamer.analysis.audit import facts
 from streamer.analysis.audit.folded import ExpectedVerdicts
 from streamer.index.messages import source_name
 from streamer.kafka.dead_letters import INDEX
 from streamer.kafka.owner import SEQUENCE
-from streamer.model import (
-    SIMILARITY_ONE,
-    Decision,
-    Location,
-    NearestKept,
-    Representative,
-    Verdict,
-    split_ref,
-)
+from streamer.model import Location
 from streamer.pages.schema_registry import add_frame
 
 _SEQUENCE = re.compile(rb"(\d{1,9}):(\d{1,18})")
-_decode = msgspec.json.Decoder(Verdict).decode
+_decode = msgspec.json.Decoder(model.Verdict).decode
 Number = tuple[int, int]  # a shard, and the number of a verdict of its fold
 
 
@@ -49,7 +42,7 @@ class VerdictAudit:
         """Return the place of a record in the table, -1 if there cannot be one."""
         raise NotImplementedError
 
-    def _decoded(self, data: bytes, at: str) -> Verdict | None:
+    def _decoded(self, data: bytes, at: str) -> model.Verdict | None:
         try:
             return _decode(data)
         except msgspec.MsgspecError:
@@ -75,10 +68,10 @@ class VerdictAudit:
             self.report.verdict_bytes.violate(f"{at}: not the verdict {which} of the fold")
 
     def _take_first(
-        self, place: int, found: int, verdict: Verdict, number: Number | None, at: str
+        self, place: int, found: int, verdict: model.Verdict, number: Number | None, at: str
     ) -> None:
         """Note a page's effective verdict."""
-        table, unique = self.table, verdict.verdict is Decision.UNIQUE
+        table, unique = self.table, verdict.verdict is model.Decision.UNIQUE
         table.digests[place] = found
         table.flags[place] |= np.uint8(facts.VERDICT | facts.UNIQUE if unique else facts.VERDICT)
         self.report.counts[f"pages {verdict.verdict.value}"] += 1
@@ -89,7 +82,7 @@ class VerdictAudit:
             self._check_named(place, verdict.nearest, number, at)
 
     def _check_representative(
-        self, place: int, verdict: Verdict, number: Number | None, at: str
+        self, place: int, verdict: model.Verdict, number: Number | None, at: str
     ) -> None:
         if verdict.similarity is None:
             self.report.representatives.violate(f"{at}: a duplicate without a similarity")
@@ -98,13 +91,17 @@ class VerdictAudit:
         if number is None:
             return
         least = self.expected[number[0]].least[number[1]]
-        if round(verdict.similarity * SIMILARITY_ONE) < least:
+        if round(verdict.similarity * model.SIMILARITY_ONE) < least:
             self.report.representatives.violate(
                 f"{at}: a similarity of {verdict.similarity}, less than the threshold"
             )
 
     def _check_named(
-        self, place: int, other: Representative | NearestKept | None, number: Number | None, at: str
+        self,
+        place: int,
+        other: model.Representative | model.NearestKept | None,
+        number: Number | None,
+        at: str,
     ) -> None:
         """See that the page that a verdict names was indexed before, and note it."""
         check = self.report.representatives
@@ -280,7 +277,7 @@ class Outcomes:
         said = np.flatnonzero(table.flags & (facts.VERDICT | facts.DEAD))
         report.existing.looked_at += len(said)
         for place in said[table.flags[said] & facts.RECORD == 0].tolist():
-            partition, offset = split_ref(table.ref(place))
+            partition, offset = model.split_ref(table.ref(place))
             if offset < self.target.page_bounds[partition][0]:
                 report.counts["outcomes of records that have expired"] += 1
             else:

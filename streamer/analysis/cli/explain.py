@@ -28,14 +28,8 @@ from streamer.config import Settings
 from streamer.errors import InputError
 from streamer.model import Decision, SignedText
 from streamer.pages.files import Source
-from streamer.run.explanation import (
-    Explained,
-    KeptIndex,
-    NearestPage,
-    describe_repeats,
-    place_name,
-    why_duplicate,
-)
+from streamer.run import explanation
+from streamer.run.explanation import KeptIndex, place_name
 from streamer.run.index_folder import shard_folders, shard_number
 from streamer.run.page_reader import PageReader
 from streamer.run.verdict_lines import VerdictLine
@@ -85,7 +79,7 @@ def explain(
         own = files.of_page(page)
         said = _find_duplicate(verdicts, page) if verdicts and own is None else None
         if said is not None:
-            kept = several.get(said.page.partition, kept) if said.page else kept
+            kept = several.get(said.page.partition, kept)
             kept.check_verdict(page, said.index)
             report = _report_of_verdict(kept, said)
         else:
@@ -99,9 +93,9 @@ def explain(
 
 def _explain_by_one(
     name: str, own: Body | None, several: Sequence[KeptIndex]
-) -> tuple[KeptIndex, Explained]:
+) -> tuple[KeptIndex, explanation.Explained]:
     """Return what the index of a page says: that which keeps it, or has the nearest to its text."""
-    found, failures = list[tuple[KeptIndex, Explained]](), list[InputError]()
+    found, failures = list[tuple[KeptIndex, explanation.Explained]](), list[InputError]()
     for kept in several:
         try:
             found.append((kept, _explain(kept, name, own)))
@@ -112,7 +106,7 @@ def _explain_by_one(
     return max(found, key=lambda each: each[1].nearest.similarity if each[1].nearest else 0.0)
 
 
-def _explain(kept: KeptIndex, name: str, own: Body | None) -> Explained:
+def _explain(kept: KeptIndex, name: str, own: Body | None) -> explanation.Explained:
     """Return what the index says of a page, by its text where there is one."""
     passes = kept.rows
     if own is not None:
@@ -135,7 +129,7 @@ def _find_duplicate(verdicts: Path, name: str) -> VerdictLine | None:
     with amount_bar("looking for the verdict", verdicts.stat().st_size) as report:
         names = {name, name.strip()}
         for _, said in read_places(verdicts, report):
-            if said.url in names or (said.page and place_name(said.page) in names):
+            if said.url in names or place_name(said.page) in names:
                 return said if said.representative else None
     return None
 
@@ -190,9 +184,9 @@ def _report_of_verdict(kept: KeptIndex, said: VerdictLine) -> ExplainReport:
         similarity, said.exact, round(similarity - threshold, 4),
     )  # fmt: skip
     return ExplainReport(
-        said.url, place_name(said.page) if said.page else None, False, Decision.DUPLICATE,
+        said.url, place_name(said.page), False, Decision.DUPLICATE,
         said.basis == "too_short", threshold, kept.signature.method, [], nearest,
-        why_duplicate(said.basis),
+        explanation.why_duplicate(said.basis),
     )  # fmt: skip
 
 
@@ -221,7 +215,11 @@ class _Texts:
 
 
 def _report(
-    name: str, signature: SignatureSettings, own: Body | None, explained: Explained, texts: _Texts
+    name: str,
+    signature: SignatureSettings,
+    own: Body | None,
+    explained: explanation.Explained,
+    texts: _Texts,
 ) -> ExplainReport:
     """Return the explanation by what an index says, and by texts where they are at hand."""
     nearest, kept, threshold = explained.nearest, explained.kept, explained.settings.threshold
@@ -254,7 +252,7 @@ def _report(
 def _compare_shingles(
     signature: SignatureSettings,
     own: Body | None,
-    nearest: NearestPage,
+    nearest: explanation.NearestPage,
     threshold: float,
     texts: _Texts,
 ) -> tuple[Edits | None, float | None, tuple[float, float] | None]:
@@ -332,7 +330,9 @@ def _print_blocks(console: Terminal, blocks: list[dict[str, Any]]) -> None:
         style = None if block["counts"] else "dim"
         text.append(words + "\n" if words else "", style)
         if words and (
-            note := describe_repeats(block.get("repeats", 0), dropped="dropped" in block)
+            note := explanation.describe_repeats(
+                block.get("repeats", 0), dropped="dropped" in block
+            )
         ):
             text.append(f"  ({note})\n", style)
     console.print(text, soft_wrap=True)

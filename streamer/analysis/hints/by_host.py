@@ -69,8 +69,6 @@ class VerdictsByHost:
 
     def add(self, verdict: VerdictLine, place: int) -> None:
         """Add a verdict; `place` orders those of a host."""
-        if verdict.page is None:
-            return
         self.judged += 1
         host = host_in(verdict.url)
         if not host:

@@ -115,7 +115,7 @@ def _verdicts_by_page(pages: ReferencePages, path: Path, result: Score) -> dict[
         page = pages.find(said.page, said.url)
         if page is None:
             (ambiguous if said.url in pages else strangers).append(said)
-        elif page in found and _topic(found[page]) != _topic(said):
+        elif page in found and found[page].page.topic != said.page.topic:
             ambiguous.append(said)  # of two files, of which one is not here
         elif page in found:
             result.repeats += 1
@@ -130,10 +130,6 @@ def _verdicts_by_page(pages: ReferencePages, path: Path, result: Score) -> dict[
                 "Name all files that were judged, and give the --fields or --preset of that run."
             )
     return found
-
-
-def _topic(said: VerdictLine) -> str | None:
-    return None if said.page is None else said.page.topic
 
 
 def _has_text(text_bytes: Sequence[int], said: VerdictLine) -> bool:

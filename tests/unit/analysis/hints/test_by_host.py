@@ -30,7 +30,7 @@ def sessions(host: str, first: int = 0) -> list[VerdictLine]:
 def test_hosts_come_by_name_and_none_without_hints(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(by_host, "_BATCH", 7)
     said = [*sessions("b.example"), *sessions("a.example", 100), verdict(200, "http://c.example/")]
-    said += [verdict(201, ""), verdict(202, "dns:a.example"), VerdictLine(url="http://a.example/")]
+    said += [verdict(201, ""), verdict(202, "dns:a.example")]
     with VerdictsByHost() as table:
         for place, each in enumerate(said):
             table.add(each, place)
