@@ -31,7 +31,6 @@ from streamer.run.page_texts import TextReader
 from streamer.sketch.collection import Collection, count_words, load_collection
 from streamer.sketch.scheme import canonical_options, split_options
 from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
-from streamer.text.words import CanonicalOptions
 
 SHOWN_CHARACTERS_MAX = 20_000  # of both texts on a terminal; longer ones go into --html
 SCREEN_CHARACTERS = 1000  # of both texts below the figures
@@ -292,7 +291,12 @@ def uniqueness(
     if not document.page.words:
         raise InputError(f"{document.name}: has no words; name a text with some")
     result = Uniqueness(document.page.words, shingle_width)
-    _look_through(result, documents.collect(against, reader, aside=text), form, reader)
+    files = documents.collect(against, reader, aside=text)
+    if not any(files):
+        raise SettingsError("There is nothing to look through but the text itself; name others.")
+    with amount_bar("reading", files.size) as progress:
+        for other in documents.read_documents(files, form, reader, progress):
+            result.add(other.name, other.page.words)
     report = {"text": document.name, "words": len(document.page.words), **_report(result, sources)}
     show(report, _print_uniqueness, as_json=as_json)
 
@@ -312,17 +316,6 @@ def _print_uniqueness(report: dict[str, Any]) -> None:
     ]
     if rows:
         console.print(listing(("source", "shingles", "of the text"), rows))
-
-
-def _look_through(
-    result: Uniqueness, files: documents.CollectionFiles, form: CanonicalOptions, reader: PageReader
-) -> None:
-    """Have all texts of a collection counted."""
-    if not any(files):
-        raise SettingsError("There is nothing to look through but the text itself; name others.")
-    with amount_bar("reading", files.size) as report:
-        for other in documents.read_documents(files, form, reader, report):
-            result.add(other.name, other.page.words)
 
 
 def _report(result: Uniqueness, limit: int) -> dict[str, Any]:

@@ -91,7 +91,8 @@ def markdown() -> str:
         (f"[`{name}`](#{name})", method.summary, f"{default_threshold(method):.4g}")
         for name, method in all_methods().items()
     ]
-    shared = _shared_options()
+    counts = Counter(row for one in all_methods().values() for row in options_of(one.defaults))
+    shared = [row for row, methods in counts.items() if methods > 1]
     sections = [
         f"## {name}\n\n{method.advice}\n\n{decision(method)}\n\n{_own_options(method, shared)}"
         for name, method in all_methods().items()
@@ -116,12 +117,6 @@ def markdown() -> str:
         f"{_CANONICAL}\n\n{_option_table(options_of(CanonicalOptions))}",
     ]
     return "\n\n".join(parts) + "\n"
-
-
-def _shared_options() -> list[tuple[str, str, str]]:
-    """Return the options that are the same in several methods."""
-    each = Counter(row for method in all_methods().values() for row in options_of(method.defaults))
-    return [row for row, methods in each.items() if methods > 1]
 
 
 def _own_options(method: type[Method[Any]], shared: Sequence[tuple[str, str, str]]) -> str:
