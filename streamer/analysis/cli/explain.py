@@ -10,16 +10,10 @@ import msgspec
 import typer
 from rich.text import Text
 
+from streamer.analysis import exact
 from streamer.analysis.comparison import visible
 from streamer.analysis.documents import Body, find_texts, read_body
-from streamer.analysis.exact import (
-    Edits,
-    compare_words,
-    edits_needed,
-    estimate_sets,
-    jaccard,
-    shingle_sets,
-)
+from streamer.analysis.exact import Edits
 from streamer.analysis.verdicts import read_places
 from streamer.cli.options import AsJson, command
 from streamer.cli.progress import amount_bar, compile_with_bar
@@ -237,14 +231,14 @@ def _report(
     )
     if nearest is None:
         return report
-    edits, exact, covered = _compare_shingles(signature, own, nearest, threshold, texts)
+    edits, resemblance, covered = _compare_shingles(signature, own, nearest, threshold, texts)
     # Otherwise nothing is near, or the exact resemblance is across the threshold already.
     if edits and not nearest.equal_content and edits.differ == explained.is_duplicate:
         report.edits = edits
     report.nearest = NearestReport(
         nearest.page.url, place_name(nearest.page.place), nearest.shared_keys, explained.keys + 1,
         nearest.equal_content, nearest.similarity, nearest.exact,
-        round(nearest.similarity - threshold, 4), exact, covered,
+        round(nearest.similarity - threshold, 4), resemblance, covered,
     )  # fmt: skip
     return report
 
@@ -261,7 +255,7 @@ def _compare_shingles(
     All are None where a method has no shingles or the page no text; the last two also where there
     is no text of the nearest page, and the edits are estimated from its sketch.
     """
-    sets = shingle_sets(signature)
+    sets = exact.shingle_sets(signature)
     if sets is None or own is None:
         return None, None, None
     page = sets.page(own.utf8, own.flags)
@@ -270,13 +264,13 @@ def _compare_shingles(
     found = texts.find({nearest.page.url, name})
     text = found.get(name) or found.get(nearest.page.url)
     if text is None:
-        common, union = estimate_sets(nearest.similarity, len(mine), len(mine))
-        return edits_needed(common, union, threshold, sets.width), None, None
+        common, union = exact.estimate_sets(nearest.similarity, len(mine), len(mine))
+        return exact.edits_needed(common, union, threshold, sets.width), None, None
     near = sets.page(text.utf8, text.flags)
     theirs = sets.of(near)
-    edits = edits_needed(len(mine & theirs), len(mine | theirs), threshold, sets.width)
-    own_share, other_share = compare_words(page.words, near.words, SHINGLE_WIDTH).covered
-    return edits, jaccard(mine, theirs) or 0.0, (own_share or 0.0, other_share or 0.0)
+    edits = exact.edits_needed(len(mine & theirs), len(mine | theirs), threshold, sets.width)
+    own_share, other_share = exact.compare_words(page.words, near.words, SHINGLE_WIDTH).covered
+    return edits, exact.jaccard(mine, theirs) or 0.0, (own_share or 0.0, other_share or 0.0)
 
 
 def _print(report: ExplainReport) -> None:
