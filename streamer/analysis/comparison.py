@@ -332,11 +332,7 @@ def _result(
 
 
 def compare_documents(one: Document, other: Document, width: int, panel: Panel) -> Report:
-    """Compare two texts exactly, by shingles of `width` words, and by the methods of a panel.
-
-    Raises:
-        SettingsError: the width cannot be.
-    """
+    """Compare two texts exactly, by shingles of `width` words, and by the methods of a panel."""
     first = words_with_spans(one.page.text, one.page.canonical)
     second = words_with_spans(other.page.text, other.page.canonical)
     exact = compare_words([w.text for w in first], [w.text for w in second], width)

@@ -158,35 +158,21 @@ def tune(
         shown.append(default)
     console.print(_banding_table(shown, threshold))
     if sample:
-        trials = _trials_of_bandings(sample, shown, threshold, shingle_width, reader)
+        sources = reader.open(sample)
+        compile_with_bar()
+        bandings = [(banding.bands, banding.rows) for banding in shown]
+        total = sum(source.total_bytes or 0 for source in sources)
+        with amount_bar("signing the sample", total) as report:
+            trials = tuning.try_bandings(
+                sources, bandings, threshold, shingle_width, report, reader
+            )
+        if not trials[0].pages:
+            raise InputError(f"{', '.join(sample)}: no page that can be judged; give page files")
         console.print(_candidates_table(trials, threshold))
     if picture.plot is not None:
         draw_curves(ranked, threshold, picture.plot)
         console.say(f"The S-curves are in {picture.plot}.")
     console.say(_settings(ranked[0], threshold))
-
-
-def _trials_of_bandings(
-    sample: Sequence[str],
-    ranked: Sequence[tuning.BandChoice],
-    threshold: float,
-    shingle_width: int,
-    reader: PageReader,
-) -> list[tuning.BandTrial]:
-    """Return what the bandings find on the sample.
-
-    Raises:
-        StreamerError: it has no page, or as `PageReader.read`.
-    """
-    sources = reader.open(sample)
-    compile_with_bar()
-    bandings = [(banding.bands, banding.rows) for banding in ranked]
-    total = sum(source.total_bytes or 0 for source in sources)
-    with amount_bar("signing the sample", total) as report:
-        trials = tuning.try_bandings(sources, bandings, threshold, shingle_width, report, reader)
-    if not trials[0].pages:
-        raise InputError(f"{', '.join(sample)}: no page that can be judged; give page files")
-    return trials
 
 
 def _banding_table(ranked: Sequence[tuning.BandChoice], threshold: float) -> Table:
