@@ -6,8 +6,7 @@ and the ids of the topics that offset and numbers belong to.
 
 A transaction that has ended is complete before its offsets can be read. So they are asked for with
 `require_stable` (KIP-447): the brokers refuse to answer as long as an offset is pending. aiokafka
-asks in version 3 at most, which has no such field; so the request is spelled here, as
-OffsetFetchRequest.json in the sources of Apache Kafka has version 7.
+asks in version 3 at most, which has no such field; so the request is spelled here.
 """
 
 from collections.abc import Iterable
@@ -16,13 +15,14 @@ from typing import Any
 
 import msgspec
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import KafkaTimeoutError, NotCoordinatorError, for_code
+from aiokafka.errors import KafkaTimeoutError, for_code
 from aiokafka.protocol import types
-from aiokafka.protocol.api import Request, RequestStruct, Response
+from aiokafka.protocol.struct import Struct
 
 from streamer.kafka.dead_letters import INDEX
 from streamer.kafka.owner import SEQUENCE
 from streamer.kafka.reader import COORDINATOR_SECONDS, Reader, ask_again
+from streamer.kafka.topics import OwnRequest
 
 COPIES_BEFORE = 100  # offsets at a partition's end among which a copy is looked for first
 _UNSTABLE = 88  # UNSTABLE_OFFSET_COMMIT
@@ -68,25 +68,16 @@ def decode_progress(text: str | None) -> CopyProgress | None:
         return None
 
 
-# aiokafka has no types: its classes are Any to mypy, which forbids to inherit from that.
-
-
-class _StableOffsetsResponse(Response):  # type: ignore[misc]
-    API_KEY = 9
-    API_VERSION = 7
+class _StableOffsetsResponse(Struct):  # type: ignore[misc]  # aiokafka has no types
     _PARTITION = (
-        ("partition", types.Int32),
-        ("offset", types.Int64),
-        ("leader_epoch", types.Int32),
-        ("metadata", types.CompactString()),
-        ("error_code", types.Int16),
+        ("partition", types.Int32), ("offset", types.Int64), ("leader_epoch", types.Int32),
+        ("metadata", types.CompactString()), ("error_code", types.Int16),
         ("tags", types.TaggedFields),
-    )
+    )  # fmt: skip
     _TOPIC = (
-        ("topic", types.CompactString()),
-        ("partitions", types.CompactArray(*_PARTITION)),
+        ("topic", types.CompactString()), ("partitions", types.CompactArray(*_PARTITION)),
         ("tags", types.TaggedFields),
-    )
+    )  # fmt: skip
     SCHEMA = types.Schema(
         ("throttle_time_ms", types.Int32),
         ("topics", types.CompactArray(*_TOPIC)),
@@ -95,16 +86,13 @@ class _StableOffsetsResponse(Response):  # type: ignore[misc]
     )
 
 
-class _StableOffsetsStruct(RequestStruct):  # type: ignore[misc]
-    API_KEY = 9
-    API_VERSION = 7
-    FLEXIBLE_VERSION = True
+class _StableOffsetsRequest(OwnRequest):
+    API_KEY, API_VERSION = 9, 7
     RESPONSE_TYPE = _StableOffsetsResponse
     _TOPIC = (
-        ("topic", types.CompactString()),
-        ("partitions", types.CompactArray(types.Int32)),
+        ("topic", types.CompactString()), ("partitions", types.CompactArray(types.Int32)),
         ("tags", types.TaggedFields),
-    )
+    )  # fmt: skip
     SCHEMA = types.Schema(
         ("group", types.CompactString()),
         ("topics", types.CompactArray(*_TOPIC)),
@@ -113,18 +101,7 @@ class _StableOffsetsStruct(RequestStruct):  # type: ignore[misc]
     )
 
 
-class _StableOffsetsRequest(Request[_StableOffsetsStruct]):  # type: ignore[misc]
-    API_KEY = 9
-
-    def __init__(self, group: str, topic: str, partitions: list[int]) -> None:
-        self._group = group
-        self._topics: list[tuple[str, list[int], dict[int, bytes]]] = [(topic, partitions, {})]
-
-    def build(self, request_struct_class: type[_StableOffsetsStruct]) -> _StableOffsetsStruct:
-        return request_struct_class(self._group, self._topics, True, {})
-
-
-class _OffsetPendingError(KafkaTimeoutError):  # type: ignore[misc]
+class _OffsetPendingError(KafkaTimeoutError):  # type: ignore[misc]  # as above
     retriable = True
 
 
@@ -138,17 +115,16 @@ async def stable_offsets(
     Raises:
         KafkaError: the brokers refuse, or an offset is pending for COORDINATOR_SECONDS.
     """
-    request = _StableOffsetsRequest(group, topic, sorted(partitions))
+    request = _StableOffsetsRequest(group, [(topic, sorted(partitions), {})], True, {})
     return await ask_again(partial(_ask, admin, group, request), COORDINATOR_SECONDS)
 
 
 async def _ask(
-    admin: AIOKafkaAdminClient, group: str, request: _StableOffsetsRequest
+    admin: AIOKafkaAdminClient, group: str, request: OwnRequest
 ) -> dict[int, tuple[int, str]]:
     client: Any = admin._client  # noqa: SLF001 - the admin client sends no requests of others
     node = await admin.find_coordinator(group)
-    if not await client.ready(node):
-        raise NotCoordinatorError(group)
+
     answer = await client.send(node, request)
     rows = [row for _, partitions, _ in answer.topics for row in partitions]
     codes = {answer.error_code, *(row[4] for row in rows)} - {0}

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from aiokafka.errors import GroupAuthorizationFailedError, KafkaError
 
+from streamer.config import Settings
 from streamer.errors import InputError, StoreMismatch, StreamerError
 from streamer.index.messages import config_record
 from streamer.index.settings import IndexSettings
@@ -45,10 +46,10 @@ class PreparedIndex:
 
 
 async def prepare(
-    reader: Reader, publisher: Publisher, names: Names, settings: IndexSettings, fingerprint: str,
-    replicas: int, verdict_partitions: int,
+    reader: Reader, publisher: Publisher, names: Names, index: IndexSettings, fingerprint: str,
+    settings: Settings,
 ) -> PreparedIndex:  # fmt: skip
-    """Make or check all topics of an index.
+    """Make or check all topics of an index, with the settings of its verdicts and of this worker.
 
     Raises:
         InputError: there is no topic of pages.
@@ -64,11 +65,11 @@ async def prepare(
         ) from error
     config = await topic_config(reader.admin, names.pages)
     pages = len(partitions), int(config["max.message.bytes"])
-    for topic in index_topics(names, pages, verdict_partitions, replicas):
+    for topic in index_topics(names, pages, settings.verdict_partitions, settings.replicas):
         await ensure_topic(reader.admin, topic)
     origin, shards = await topic_id(reader.admin, names.pages), names.shards(len(partitions))
     identity = LogIdentity(fingerprint, origin, names.per_partition)
-    first = pack_record(config_record(settings, 0), identity)
+    first = pack_record(config_record(index, 0), identity)
     for log in await _logs_to_begin(reader, names, identity, shards):
         await publisher.publish_one(log, first)
     return PreparedIndex(

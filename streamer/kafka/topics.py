@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from io import BytesIO
-from typing import Any
+from typing import Any, Self
 
 import structlog
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
@@ -31,7 +31,8 @@ from aiokafka.errors import (
 )
 from aiokafka.protocol import types
 from aiokafka.protocol.abstract import AbstractType
-from aiokafka.protocol.api import Request, RequestStruct, Response
+from aiokafka.protocol.api import RequestStruct
+from aiokafka.protocol.struct import Struct
 
 from streamer.errors import InputError, SettingsError, StoreMismatch, StreamerError
 from streamer.kafka.reader import RETRY_SECONDS, Reader, ask_again
@@ -302,11 +303,30 @@ async def topic_config(admin: AIOKafkaAdminClient, name: str) -> dict[str, str]:
 _ID_BYTES = 16
 _NO_ID = bytes(_ID_BYTES)
 
+# aiokafka has no types: its classes are Any to mypy, which forbids to inherit from that.
+
+
+class OwnRequest(RequestStruct):  # type: ignore[misc]
+    """A request in a version that aiokafka does not know; RESPONSE_TYPE is what answers it.
+
+    Its fields are those of the sources of Apache Kafka, clients/src/main/resources.
+    """
+
+    API_KEY = API_VERSION = -1
+    SCHEMA = RESPONSE_TYPE = types.Schema()
+    FLEXIBLE_VERSION = True
+
+    def prepare(self, versions: Mapping[int, tuple[int, int]]) -> Self:
+        """Return the request, as the client asks for it, if the broker knows its version."""
+        least, most = versions.get(self.API_KEY, (0, -1))
+        if not least <= self.API_VERSION <= most:
+            raise IncompatibleBrokerVersion(f"{type(self).__name__} {self.API_VERSION}")
+        return self
+
+
 # aiokafka asks for metadata in version 5 at most, and only from version 12 on (Kafka 3.0) it has
-# ids of topics. So the one request for that is spelled here, as MetadataRequest.json in the sources
-# of Apache Kafka has it, and of its response what is before the first topic's id and that; the
-# client skips the rest. aiokafka has no types: its classes are Any to mypy, which forbids to
-# inherit from that.
+# ids of topics. Of the response there is what is before the first topic's id, and that; the client
+# skips the rest.
 
 
 class _Uuid(AbstractType):  # type: ignore[misc]
@@ -319,9 +339,7 @@ class _Uuid(AbstractType):  # type: ignore[misc]
         return data.read(_ID_BYTES)
 
 
-class _TopicIdResponse(Response):  # type: ignore[misc]
-    API_KEY = 3
-    API_VERSION = 12
+class _TopicIdResponse(Struct):  # type: ignore[misc]
     _BROKER = (("node", types.Int32), ("host", types.CompactString()), ("port", types.Int32))
     _MORE = (("rack", types.CompactString()), ("tags", types.TaggedFields))
     SCHEMA = types.Schema(
@@ -337,10 +355,8 @@ class _TopicIdResponse(Response):  # type: ignore[misc]
     )
 
 
-class _TopicIdStruct(RequestStruct):  # type: ignore[misc]
-    API_KEY = 3
-    API_VERSION = 12
-    FLEXIBLE_VERSION = True
+class _TopicIdRequest(OwnRequest):
+    API_KEY, API_VERSION = 3, 12
     RESPONSE_TYPE = _TopicIdResponse
     _TOPIC = (("topic_id", _Uuid), ("topic", types.CompactString()), ("tags", types.TaggedFields))
     SCHEMA = types.Schema(
@@ -349,16 +365,6 @@ class _TopicIdStruct(RequestStruct):  # type: ignore[misc]
         ("include_topic_authorized_operations", types.Boolean),
         ("tags", types.TaggedFields),
     )
-
-
-class _TopicIdRequest(Request[_TopicIdStruct]):  # type: ignore[misc]
-    API_KEY = 3
-
-    def __init__(self, topic: str) -> None:
-        self._topic = topic
-
-    def build(self, request_struct_class: type[_TopicIdStruct]) -> _TopicIdStruct:
-        return request_struct_class([(_NO_ID, self._topic, {})], False, False, {})
 
 
 async def check_there(reader: Reader, names: Names) -> None:
@@ -420,7 +426,7 @@ async def topic_id(admin: AIOKafkaAdminClient, topic: str, patience_s: float = 5
     """
     try:
         return await ask_again(partial(_ask_for_id, admin, topic), patience_s)
-    except (IncompatibleBrokerVersion, NotImplementedError) as error:
+    except IncompatibleBrokerVersion as error:
         raise StreamerError(
             f"The brokers give no ids of topics, as for {topic}. Apache Kafka 3.0 or later is "
             "needed."
@@ -434,7 +440,8 @@ async def topic_id(admin: AIOKafkaAdminClient, topic: str, patience_s: float = 5
 
 async def _ask_for_id(admin: AIOKafkaAdminClient, topic: str) -> str:
     client: Any = admin._client  # noqa: SLF001 - the admin client sends no requests of others
-    answer = await client.send(client.get_random_node(), _TopicIdRequest(topic))
+    request = _TopicIdRequest([(_NO_ID, topic, {})], False, False, {})
+    answer = await client.send(client.get_random_node(), request)
     error = for_code(answer.error_code)
     if error is not NoError:
         raise error(topic)
