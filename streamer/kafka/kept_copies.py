@@ -11,7 +11,7 @@ for the committed offset. A member that lost the partition cannot commit any mor
 group's generation, KIP-447, would save producers; aiokafka cannot send it.)
 
 **Repeated verdicts.** An owner that was restarted repeats verdicts with their numbers. By shard,
-the number of the next verdict is committed with the offset (kept_offsets.py).
+the number of the next verdict is committed with the offset (kept_topic.py).
 
 **Failures.** What another member or an outage has caused ends the session: the next one asks again
 where it is. What lasts ends the worker. It all runs in a thread with an event loop of its own,
@@ -52,8 +52,13 @@ from aiokafka.structs import OffsetAndMetadata
 
 from streamer.errors import StoreMismatch, StreamerError
 from streamer.kafka.dead_letters import INDEX
-from streamer.kafka.kept_offsets import CopyProgress, decode_progress, has_copies, stable_offsets
-from streamer.kafka.kept_topic import KeptTopic
+from streamer.kafka.kept_topic import (
+    CopyProgress,
+    KeptTopic,
+    decode_progress,
+    has_copies,
+    stable_offsets,
+)
 from streamer.kafka.page_fetcher import PageFetcher
 from streamer.kafka.publisher import Message, batches_of
 from streamer.kafka.reader import (

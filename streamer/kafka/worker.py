@@ -29,7 +29,6 @@ import structlog
 from streamer.config import Settings
 from streamer.errors import SettingsError, StoreMismatch, StreamerError
 from streamer.garbage import freeze_gc
-from streamer.kafka.broker_watch import BrokerWatch
 from streamer.kafka.connection import Connection
 from streamer.kafka.gauge import FlowControl, follow, last_gauges
 from streamer.kafka.health import HealthServer
@@ -46,8 +45,8 @@ from streamer.kafka.sign_app import SignApp
 from streamer.kafka.signing import ChunkSigner
 from streamer.kafka.sites_topic import PartitionSites
 from streamer.kafka.tasks import begin_task
-from streamer.kafka.topic_watch import TopicWatch
 from streamer.kafka.topics import Names
+from streamer.kafka.watches import BrokerWatch, TopicWatch
 from streamer.kafka.wire import ShardLog, read_position
 from streamer.kafka.worker_log import configure_logs, log_uncaught
 from streamer.kernel import FOLDER, has_all_compiled
