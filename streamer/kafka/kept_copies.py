@@ -37,28 +37,12 @@ from typing import Any
 import msgspec
 import structlog
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
-from aiokafka.errors import (
-    IllegalStateError,
-    InvalidProducerIdMapping,
-    InvalidTxnState,
-    KafkaError,
-    KafkaTimeoutError,
-    MessageSizeTooLargeError,
-    OffsetOutOfRangeError,
-    OutOfOrderSequenceNumber,
-    ProducerFenced,
-)
+from aiokafka import errors as kafka_errors
 from aiokafka.structs import OffsetAndMetadata
 
 from streamer.errors import StoreMismatch, StreamerError
+from streamer.kafka import kept_topic
 from streamer.kafka.dead_letters import INDEX
-from streamer.kafka.kept_topic import (
-    CopyProgress,
-    KeptTopic,
-    decode_progress,
-    has_copies,
-    stable_offsets,
-)
 from streamer.kafka.page_fetcher import PageFetcher
 from streamer.kafka.publisher import Message, batches_of
 from streamer.kafka.reader import (
@@ -83,8 +67,10 @@ PARTITION_BYTES_MIN = 1 << 20
 RESTART_SECONDS = 1.0
 
 _PASSING = (  # what the next session need not meet
-    IllegalStateError, InvalidProducerIdMapping, InvalidTxnState, KafkaTimeoutError,
-    OffsetOutOfRangeError, OutOfOrderSequenceNumber, ProducerFenced,
+    kafka_errors.IllegalStateError, kafka_errors.InvalidProducerIdMapping,
+    kafka_errors.InvalidTxnState, kafka_errors.KafkaTimeoutError,
+    kafka_errors.OffsetOutOfRangeError, kafka_errors.OutOfOrderSequenceNumber,
+    kafka_errors.ProducerFenced,
 )  # fmt: skip
 _log = structlog.get_logger()
 
@@ -104,7 +90,7 @@ class KeptThread:
     """Copies kept pages in a thread of its own; `fail` ends the process."""
 
     _client: Options
-    _topic: KeptTopic
+    _topic: kept_topic.KeptTopic
     _metrics: CopyMetrics
     _fail: Fail
 
@@ -132,32 +118,32 @@ class KeptThread:
             _log.warning("kept_topic_restarting", topic=self._topic.name, reason=repr(error))
             await wait_at_most(RESTART_SECONDS, self._stopping)
 
-    async def _session(self) -> KafkaError | None:
+    async def _session(self) -> kafka_errors.KafkaError | None:
         """Copy as a member of the group until it is time to stop; return what has ended it else."""
         async with AsyncExitStack() as stack:
             member = _Member(self._client, self._topic, self._metrics)
             try:
                 await member.connect(stack)
             except StreamerError as error:
-                if not isinstance(error.__cause__, KafkaError):
+                if not isinstance(error.__cause__, kafka_errors.KafkaError):
                     raise
                 return error.__cause__  # maybe of an outage: this worker has reached the brokers
             try:
                 await member.join(stack)
                 while not self._stopping.is_set():
                     await member.copy_round(self._stopping)
-            except KafkaError as error:
+            except kafka_errors.KafkaError as error:
                 return error
         return None
 
 
-def _raise_if_it_lasts(topic: KeptTopic, error: KafkaError) -> None:
+def _raise_if_it_lasts(topic: kept_topic.KeptTopic, error: kafka_errors.KafkaError) -> None:
     """Raise what the next session would meet, too, with what to do."""
     found = next((each for each in (error, error.__cause__) if isinstance(each, _PASSING)), error)
     if isinstance(found, _PASSING) or found.retriable:
         return
     remedy = "Check the rights of this user (docs/kafka.md) and the settings of the topic."
-    if isinstance(found, MessageSizeTooLargeError):
+    if isinstance(found, kafka_errors.MessageSizeTooLargeError):
         remedy = f"Raise max.message.bytes of {topic.name}."
     raise StreamerError(f"Cannot copy kept pages to {topic.name}: {found!r}. {remedy}") from error
 
@@ -165,7 +151,7 @@ def _raise_if_it_lasts(topic: KeptTopic, error: KafkaError) -> None:
 class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
     """A member of the group: it has partitions of verdicts, and copies their pages."""
 
-    def __init__(self, client: Options, topic: KeptTopic, metrics: CopyMetrics) -> None:
+    def __init__(self, client: Options, topic: kept_topic.KeptTopic, metrics: CopyMetrics) -> None:
         self._client = client
         self._topic = topic
         self._metrics = metrics
@@ -259,7 +245,9 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         }
         await _gather(copier.producer.start() for copier in self._copiers.values())
         verdicts, committed = topic.names.verdicts, await self._read_committed()
-        if not committed and await has_copies(self._reader, topic.name, topic.names.index):
+        if not committed and await kept_topic.has_copies(
+            self._reader, topic.name, topic.names.index
+        ):
             committed = await self._read_committed()  # another member may have begun meanwhile
             if not committed:
                 group = topic.names.kept_group
@@ -283,7 +271,9 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         """Return where the group is in all partitions of verdicts."""
         reader, names = self._reader, self._topic.names
         partitions = await reader.partitions(names.verdicts)
-        return await stable_offsets(reader.admin, names.kept_group, names.verdicts, partitions)
+        return await kept_topic.stable_offsets(
+            reader.admin, names.kept_group, names.verdicts, partitions
+        )
 
     async def _stop_producers(self) -> None:
         copiers, self._copiers = self._copiers, {}
@@ -300,7 +290,7 @@ class _Copier:
     """Copies the pages that the verdicts of one partition name; `progress` is how far it is."""
 
     _client: Options
-    _topic: KeptTopic
+    _topic: kept_topic.KeptTopic
     _partition: int
     _fetcher: PageFetcher
     _metrics: CopyMetrics
@@ -309,7 +299,7 @@ class _Copier:
     def __post_init__(self) -> None:
         names = self._topic.names
         self._place = TopicPartition(names.verdicts, self._partition)
-        self._progress = CopyProgress(*self._topic.ids)
+        self._progress = kept_topic.CopyProgress(*self._topic.ids)
         own = f"{names.kept_group}.{self._partition}"
         self.producer = AIOKafkaProducer(**self._client, transactional_id=own)
 
@@ -324,7 +314,7 @@ class _Copier:
         if committed is None:
             return start
         self.position, text = committed
-        if (found := decode_progress(text)) is not None:
+        if (found := kept_topic.decode_progress(text)) is not None:
             self._progress = found
             if (found.verdicts, found.log) != self._topic.ids or self.position > end:
                 names = self._topic.names

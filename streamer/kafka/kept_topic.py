@@ -23,19 +23,11 @@ from aiokafka.protocol.struct import Struct
 
 from streamer.config import Settings
 from streamer.errors import SettingsError
+from streamer.kafka import topics
 from streamer.kafka.dead_letters import INDEX
 from streamer.kafka.owner import SEQUENCE
 from streamer.kafka.prepare import PreparedIndex, check_groups
 from streamer.kafka.reader import COORDINATOR_SECONDS, Reader, ask_again
-from streamer.kafka.topics import (
-    Names,
-    OwnRequest,
-    check_name,
-    ensure_topic,
-    kept_topic,
-    topic_config,
-    topic_id,
-)
 
 COPIES_BEFORE = 100  # offsets at a partition's end among which a copy is looked for first
 _UNSTABLE = 88  # UNSTABLE_OFFSET_COMMIT
@@ -52,7 +44,7 @@ class KeptTopic:
     """
 
     name: str
-    names: Names
+    names: topics.Names
     partitions: int
     bytes_max: int
     ids: tuple[str, str]
@@ -60,7 +52,7 @@ class KeptTopic:
     skips_expired: bool
 
 
-def check_kept_topic(names: Names, name: str) -> None:
+def check_kept_topic(names: topics.Names, name: str) -> None:
     """Check that a topic for kept pages is none that streamer reads or writes.
 
     Raises:
@@ -71,11 +63,11 @@ def check_kept_topic(names: Names, name: str) -> None:
         raise SettingsError(
             f"--kept-topic {name} is a topic that this index reads or writes. Name another topic."
         )
-    check_name("--kept-topic", name, longest=200)
+    topics.check_name("--kept-topic", name, longest=200)
 
 
 async def prepare_kept_topic(
-    reader: Reader, names: Names, prepared: PreparedIndex, settings: Settings
+    reader: Reader, names: topics.Names, prepared: PreparedIndex, settings: Settings
 ) -> KeptTopic | None:
     """Make or check the topic that `settings` name, with as many partitions as the pages have.
 
@@ -86,10 +78,12 @@ async def prepare_kept_topic(
     if not (name := settings.kept_topic):
         return None
     await check_groups(reader, [names.kept_group])
-    config = await topic_config(reader.admin, names.pages)
+    config = await topics.topic_config(reader.admin, names.pages)
     partitions, largest = await reader.partitions(names.pages), int(config["max.message.bytes"])
-    await ensure_topic(reader.admin, kept_topic(name, len(partitions), largest, settings.replicas))
-    own = await topic_config(reader.admin, name)
+    await topics.ensure_topic(
+        reader.admin, topics.kept_topic(name, len(partitions), largest, settings.replicas)
+    )
+    own = await topics.topic_config(reader.admin, name)
     if names.per_partition and "compact" in own["cleanup.policy"]:
         raise SettingsError(
             f"The topic {name} is compacted: it would keep one page of each key, and with "
@@ -100,7 +94,7 @@ async def prepare_kept_topic(
         names,
         len(await reader.partitions(name)),
         int(own["max.message.bytes"]),
-        (await topic_id(reader.admin, names.verdicts), prepared.log_ids[0]),
+        (await topics.topic_id(reader.admin, names.verdicts), prepared.log_ids[0]),
         settings.instance_id or None,
         settings.kept_expired == "skip",
     )
@@ -167,7 +161,7 @@ class _StableOffsetsResponse(Struct):  # type: ignore[misc]  # aiokafka has no t
     )
 
 
-class _StableOffsetsRequest(OwnRequest):
+class _StableOffsetsRequest(topics.OwnRequest):
     API_KEY, API_VERSION = 9, 7
     RESPONSE_TYPE = _StableOffsetsResponse
     _TOPIC = (
@@ -201,7 +195,7 @@ async def stable_offsets(
 
 
 async def _ask(
-    admin: AIOKafkaAdminClient, group: str, request: OwnRequest
+    admin: AIOKafkaAdminClient, group: str, request: topics.OwnRequest
 ) -> dict[int, tuple[int, str]]:
     client: Any = admin._client  # noqa: SLF001 - the admin client sends no requests of others
     node = await admin.find_coordinator(group)

@@ -230,7 +230,7 @@ class Worker:
 
     def __post_init__(self) -> None:
         signs, owns = self.options.signs, self.options.settings.role is not Role.SIGN
-        self.progress = ProgressLog(self.metrics.counts, signs=signs, owns=owns)
+        self.progress = ProgressLog(self.metrics, signs=signs, owns=owns)
         self._client = self.options.connection.client_options()
         self._brokers = BrokerWatch(self.options.connection, self.metrics)
 
@@ -342,7 +342,9 @@ class Worker:
         self._prepared = prepared = await prepare(
             reader, self._publisher, names, index, fingerprint, settings
         )
-        self._topics = TopicWatch(self._client, prepared.topic_ids(names), names)
+        ids = {names.log(shard): found for shard, found in enumerate(prepared.log_ids)}
+        ids[names.pages] = prepared.identity.origin
+        self._topics = TopicWatch(self._client, ids, names)
         own = {"consumer_group_instance_id": settings.instance_id or None, "topics": self._topics}
         self._faust_options = options.connection.faust_options() | own
         signs = [names.sign_group] if options.signs else []
