@@ -1,8 +1,7 @@
 """The settings of a run: all panels as one frozen model, of flags, variables, a file and a preset.
 
-`load_settings` refuses what does not go together, with one sentence that names the settings.
-`python -m streamer.config` prints the table of docs/settings.md. The model is built at the edge;
-each part of the program gets only the part that it needs.
+`load_settings` refuses what does not go together, with one sentence that names the settings. The
+model is built at the edge; each part of the program gets only the part that it needs.
 """
 
 # cli/options.py makes typer's options, because the command line of pydantic-settings is argparse's.
@@ -12,7 +11,6 @@ each part of the program gets only the part that it needs.
 from __future__ import annotations
 
 import os
-import sys
 import warnings
 from collections.abc import Mapping
 from functools import cached_property
@@ -44,14 +42,10 @@ from streamer.wrong_values import UNKNOWN, VARIABLES, did_you_mean, unknown_vari
 SITE_BYTES_MIN = 1 << 20  # of a table of sites that is of use
 
 # Variables that are no settings: of kernel.py, of a worker's --index, of the tests and their tools.
-OTHER_VARIABLES = (
-    "STREAMER_CACHE_DIR",
-    "STREAMER_CONSOLE_TOKEN",
-    "STREAMER_INDEX",
-    "STREAMER_CRDS",
-    "STREAMER_TEST_BROKER",
-    "STREAMER_TOOLS",
-)
+OTHER_VARIABLES = [
+    f"{VARIABLES}{name}"
+    for name in ("CACHE_DIR", "CONSOLE_TOKEN", "INDEX", "CRDS", "TEST_BROKER", "TOOLS")
+]
 
 
 # What is taken for a near-duplicate, as values of settings; docs/quality.md has how well each does.
@@ -85,10 +79,9 @@ class _OfPurpose(PydanticBaseSettingsSource):
         for kind in (PURPOSES, PRESETS):
             if len(both := [name for name in names if name in kind]) > 1:
                 raise SettingsError(f"The presets {both[0]} and {both[1]} exclude each other.")
-        for name in names:
-            if name not in PURPOSES and name not in PRESETS:
-                known = ", ".join([*PURPOSES, *sorted(PRESETS)])
-                raise SettingsError(f"There is no preset {name}; there are {known}.")
+        known = [*PURPOSES, *sorted(PRESETS)]
+        if unknown := [name for name in names if name not in known]:
+            raise SettingsError(f"There is no preset {unknown[0]}; there are {', '.join(known)}.")
         purpose = next((name for name in names if name in PURPOSES), None)
         if purpose is None:
             return {}
@@ -100,15 +93,10 @@ class _OfPurpose(PydanticBaseSettingsSource):
                     f"The preset {purpose} does not go with --{setting} {given}: its threshold is "
                     f"of another measure. Leave one of both out."
                 )
-        return _fit(purpose, own, self.current_state)
-
-
-def _fit(purpose: str, own: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a preset that go with what is given."""
-    other = _excludes_sites(given) if "site_memory" in own else ""
-    if other and "site_memory" not in given:
-        _warn_of_sites(purpose, other)
-    return {name: value for name, value in own.items() if not (other and name == "site_memory")}
+        other = _excludes_sites(self.current_state) if "site_memory" in own else ""
+        if other and "site_memory" not in self.current_state:
+            _warn_of_sites(purpose, other)
+        return {name: value for name, value in own.items() if not (other and name == "site_memory")}
 
 
 def _warn_of_sites(purpose: str, other: str) -> None:
@@ -185,22 +173,23 @@ class Settings(
             SettingsError: there is no such method, or it cannot take what is set.
         """
         numbers = {n: getattr(self, n) for n in ("shingle_width", "bands", "rows")}
-        rules = text_rules(self.site_rules)
-        if self._is_native:
+        of_text = MAIN_TEXT if self.text == MAIN else ()
+        more: dict[str, Any] = {
+            "text_rules": text_rules(self.site_rules), "exact": self.exact, "scope": self.scope,
+        }  # fmt: skip
+        if self.method == NATIVE and not (self.accept or self.method_option or self.canonical):
             return SignatureSettings(
-                **numbers, canonical=self._of_text, text_rules=rules, exact=self.exact,
-                scope=self.scope, site_memory=self.site_memory,
-            )  # fmt: skip
+                **numbers, **more, canonical=of_text, site_memory=self.site_memory
+            )
         from streamer.sketch.scheme import check_exact, choose  # noqa: PLC0415 - imports all methods
 
         chosen = choose(
             self.method,
             accept=self.accept,
             options=self.method_option,
-            canonical=(*self.canonical, *self._of_text),
+            canonical=(*self.canonical, *of_text),
             flags={n: value for n, value in numbers.items() if n in self.model_fields_set},
         )
-        more = {"text_rules": rules, "exact": self.exact, "scope": self.scope}
         chosen = chosen.model_copy(update=more)
         check_exact(chosen)
         return chosen
@@ -215,15 +204,6 @@ class Settings(
         return read_rules(self.rules) if self.rules else ()
 
     @property
-    def _of_text(self) -> tuple[str, ...]:
-        """Return what `text` says as an option of the canonical form."""
-        return MAIN_TEXT if self.text == "main" else ()
-
-    @property
-    def _is_native(self) -> bool:
-        return self.method == NATIVE and not (self.accept or self.method_option or self.canonical)
-
-    @property
     def index(self) -> IndexSettings:
         """Return what shapes a verdict."""
         given, own = self.model_fields_set, self.signature
@@ -234,7 +214,7 @@ class Settings(
             shingles_min=self.min_shingles if "min_shingles" in given else own.min_shingles,
             bucket_max=self.bucket_max,
             candidates_max=self.candidates_max,
-            expire_after_ms=self._expire_after_ms,
+            expire_after_ms=round(1000 * seconds_of(self.expire_after)) if self.expire_after else 0,
             keep_pages=self.keep_pages,
             track_changes=self.track_changes,
             near_misses=self.near_misses,
@@ -248,10 +228,6 @@ class Settings(
         own, is_given = self.signature, "fallback_threshold" in self.model_fields_set
         is_for_method = is_given or (own.method == NATIVE and not own.accept)
         return self.fallback_threshold if own.text == MAIN and is_for_method else 0
-
-    @property
-    def _expire_after_ms(self) -> int:
-        return round(1000 * seconds_of(self.expire_after)) if self.expire_after else 0
 
     @property
     def password(self) -> str | None:
@@ -333,7 +309,11 @@ def load_settings(config: str | Path | None = None, **flags: Any) -> Settings:  
         raise SettingsError(f"The settings file {config} cannot be read: {error}.") from error
     _check_scope(settings)
     _check_sites(settings)
-    _check_partitions(settings)
+    if settings.per_partition and settings.tombstones == "forget":
+        raise SettingsError(
+            "--per-partition does not go with --tombstones forget: there a message's key is its "
+            "URL, here it is what pages share that shall meet. Use `streamer forget`."
+        )
     if own := [name for name in settings.pass_headers if name.startswith(panels.OWN_HEADERS)]:
         raise SettingsError(
             f"--pass-headers {own[0]} cannot be given: headers whose names begin with "
@@ -388,15 +368,6 @@ def _check_sites(settings: Settings) -> None:
         raise SettingsError(
             f"--site-memory does not go with {other}: it holds for all pages of a host alike. "
             "Leave one out."
-        )
-
-
-def _check_partitions(settings: Settings) -> None:
-    """Raise SettingsError where an index for each partition would do what is not meant."""
-    if settings.per_partition and settings.tombstones == "forget":
-        raise SettingsError(
-            "--per-partition does not go with --tombstones forget: there a message's key is its "
-            "URL, here it is what pages share that shall meet. Use `streamer forget`."
         )
 
 
@@ -459,19 +430,3 @@ def _declare(panel: Any, name: str, described: Described) -> Declared:  # noqa: 
         name, field.annotation, panel.panel, described.text, str(shown).format(own),
         described.form, bool(flag),
     )  # fmt: skip
-
-
-def settings_table() -> str:
-    """Return the table of all settings in Markdown, as docs/settings.md has it."""
-    lines = ["| setting | default | meaning |", "|---|---|---|"]
-    panel = ""
-    for one in list_settings():
-        if one.panel != panel:
-            panel = one.panel
-            lines.append(f"| **{panel}** | | |")
-        lines.append(f"| `{one.name}` | {one.default} | {one.text} |".replace("|  |", "| |"))
-    return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(settings_table())

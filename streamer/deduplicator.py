@@ -351,15 +351,13 @@ class Deduplicator:
 
     def _verdicts(self, block: Verdicts) -> Iterator[Verdict]:
         """Yield the verdicts of a block."""
-        found = verdicts(block, self._locate, self._folder.fingerprint)
-        return map(_decode_carried, found) if any(block.pages.carried) else found
-
-
-def _decode_carried(verdict: Verdict) -> Verdict:
-    carried = verdict.carried
-    if not isinstance(carried, msgspec.Raw):
-        return verdict
-    return msgspec.structs.replace(verdict, carried=msgspec.json.decode(carried))
+        for verdict in verdicts(block, self._locate, self._folder.fingerprint):
+            carried = verdict.carried
+            yield (
+                msgspec.structs.replace(verdict, carried=msgspec.json.decode(carried))
+                if isinstance(carried, msgspec.Raw)
+                else verdict
+            )
 
 
 def _close_at_exit(engine: Engine, stack: ExitStack) -> None:

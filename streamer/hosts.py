@@ -99,15 +99,11 @@ def _read(authority: str) -> tuple[str, str]:
         return _address(name), port[0] if port else ""
     host = plain_labels(name).rstrip(".")
     if _NUMBER.fullmatch(host):
-        return _address_of(host), port[0] if port else ""
+        try:
+            host = socket.inet_ntoa(socket.inet_aton(host))  # with four decimal parts
+        except OSError:
+            host = ""
     return "" if _NO_HOST.search(host) else host, port[0] if port else ""
-
-
-def _address_of(number: str) -> str:
-    """Return an IPv4 address with four decimal parts; "" for what is none."""
-    with suppress(OSError):
-        return socket.inet_ntoa(socket.inet_aton(number))
-    return ""
 
 
 def _address(name: str) -> str:

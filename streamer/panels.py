@@ -410,16 +410,6 @@ class RegistryPanel(BaseModel):
 
 
 PANELS: tuple[type[BaseModel], ...] = (
-    FieldsPanel,
-    VerdictPanel,
-    TextPanel,
-    SignaturePanel,
-    RunningPanel,
-    KafkaPanel,
-    WorkerPanel,
-    TopicsPanel,
-    SnapshotPanel,
-    HealthPanel,
-    SecurityPanel,
-    RegistryPanel,
-)
+    FieldsPanel, VerdictPanel, TextPanel, SignaturePanel, RunningPanel, KafkaPanel, WorkerPanel,
+    TopicsPanel, SnapshotPanel, HealthPanel, SecurityPanel, RegistryPanel,
+)  # fmt: skip

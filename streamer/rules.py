@@ -14,7 +14,7 @@ A pattern is text in which `*` matches any characters, none too; all of a host o
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Literal
@@ -90,40 +90,28 @@ def fits(pattern: list[str], text: str) -> bool:
     return True
 
 
-class RuleFinder:
-    """Finds the first of some rules that a URL fits.
+@lru_cache(_FINDERS_KEPT)
+def rule_finder(rules: tuple[Rule, ...]) -> Callable[[str], Rule | None]:
+    """Return what finds the first of some rules that a URL fits; the same for all who ask for it.
 
     Which of them are for a host is found out once, since crawls come back to their hosts; then only
-    paths are compared.
+    paths are compared. It returns None where there is no rule, or the URL has no host.
     """
+    cut = [
+        ([plain_labels(part) for part in rule.host.split(ANY)], rule.path.split(ANY), rule)
+        for rule in rules
+    ]
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
-        self._rules = [
-            ([plain_labels(part) for part in rule.host.split(ANY)], rule.path.split(ANY), rule)
-            for rule in rules
-        ]
-        self._of_host = lru_cache(_HOSTS_KEPT)(self._select_for_host)
+    @lru_cache(_HOSTS_KEPT)
+    def of_host(host: str) -> list[tuple[list[str], Rule]]:
+        return [(path, rule) for pattern, path, rule in cut if fits(pattern, host)]
 
-    def __call__(self, url: str) -> Rule | None:
-        """Return the rule; None where there is none, or the URL has no host."""
+    def find(url: str) -> Rule | None:
         parts = split_url(url)
-        if not parts.host:
-            return None
-        path = parts.path or "/"
-        for pattern, rule in self._of_host(parts.host):
-            if fits(pattern, path):
-                return rule
-        return None
+        own, path = of_host(parts.host) if parts.host else (), parts.path or "/"
+        return next((rule for pattern, rule in own if fits(pattern, path)), None)
 
-    def _select_for_host(self, host: str) -> list[tuple[list[str], Rule]]:
-        """Return the rules for a host in their order, each with its path."""
-        return [(path, rule) for pattern, path, rule in self._rules if fits(pattern, host)]
-
-
-@lru_cache(_FINDERS_KEPT)
-def rule_finder(rules: tuple[Rule, ...]) -> RuleFinder:
-    """Return the finder of some rules, the same one for all who ask for it."""
-    return RuleFinder(rules)
+    return find
 
 
 def rule_for(rules: Sequence[Rule], url: str) -> Rule | None:

@@ -17,6 +17,8 @@ from typing import Any
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from streamer.errors import SettingsError
+
 STYLE = (Path(__file__).parent / "style.css").read_text(encoding="utf-8")  # of all pages for people
 HEAD_SECONDS = 30.0  # for the head of a request, from the connection or the last answer on
 BODY_SECONDS = 30.0  # for the body
@@ -66,12 +68,11 @@ class WebServer:
         self._most = connections_max()
         self._closed_at = -math.inf
 
-    async def start(self, host: str, port: int) -> int:
+    async def start(self, host: str, port: int, remedy: str) -> int:
         """Listen, and return the port.
 
         Raises:
-            OSError: the address cannot be used.
-            UnicodeError: the host is not a name.
+            SettingsError: the address cannot be used; `remedy` says what to do.
         """
         logging.getLogger("aiohttp.server").addFilter(_is_not_by_client)
         await self._runner.setup()
@@ -81,9 +82,12 @@ class WebServer:
             self._listening = await loop.create_server(
                 self._connection, host, port, backlog=self._most
             )
-        except (OSError, UnicodeError):
+        except (OSError, UnicodeError) as error:  # the latter of a name that is none
             await self.stop()
-            raise
+            reason = getattr(error, "strerror", None) or error
+            raise SettingsError(
+                f"Nothing can be served at {host}:{port}: {reason}. {remedy}"
+            ) from error
         found: int = self._listening.sockets[0].getsockname()[1]
         return found
 
@@ -99,14 +103,11 @@ class WebServer:
         assert server is not None, "not started"
         opened = [each for each in server.connections if each.transport is not None]
         if len(opened) >= self._most:
-            idle = (each for each in opened if self._is_idle(each))
+            asking = {each for each, request in self._requests.items() if request.content.is_eof()}
+            idle = (each for each in opened if each not in asking)
             next(idle, opened[0]).force_close()
             self._report()
         return server()
-
-    def _is_idle(self, connection: web.RequestHandler) -> bool:
-        request = self._requests.get(connection)
-        return request is None or not request.content.is_eof()
 
     def _report(self) -> None:
         now = time.monotonic()

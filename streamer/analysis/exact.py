@@ -27,7 +27,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from streamer.errors import SettingsError
 from streamer.sketch.method import PageText
 from streamer.sketch.methods.minwise import Words, number_each_word
 from streamer.sketch.methods.shingled import ShingleParameters, Shingler, shingles
@@ -54,19 +53,12 @@ class ShingleSets:
         return frozenset(self.listed(page))
 
 
-def _plain_shingles(width: int) -> Callable[[PageText], list[str]]:
-    return lambda page: shingles(page.words, width)
-
-
 def shingle_sets(settings: SignatureSettings) -> ShingleSets | None:
     """Return the shingles that decide under these settings; None if the method has no shingles.
 
     Raises:
         SettingsError: the settings need a file that is not there.
     """
-    if settings.is_native:
-        form = CanonicalOptions(text="main" if settings.takes_main_text else "visible")
-        return ShingleSets(settings.shingle_width, form, _plain_shingles(settings.shingle_width))
     scheme = scheme_of(settings, bytes(SECRET_BYTES))
     parameters = scheme.sketch.parameters
     if isinstance(parameters, ShingleParameters):
@@ -74,7 +66,7 @@ def shingle_sets(settings: SignatureSettings) -> ShingleSets | None:
         return ShingleSets(parameters.shingle_width, scheme.canonical, shingler.shingles)
     if scheme.sketch.name == NATIVE:
         width = parameters.shingle_width
-        return ShingleSets(width, scheme.canonical, _plain_shingles(width))
+        return ShingleSets(width, scheme.canonical, lambda page: shingles(page.words, width))
     if isinstance(scheme.sketch, Words):
         return ShingleSets(1, scheme.canonical, number_each_word)
     return None
@@ -146,9 +138,6 @@ def find_shared_fragments(one: Sequence[Word], other: Sequence[Word], width: int
 
     Neighbours may overlap by up to `width` - 1 words, where shingles of one follow each other and
     those of the other do not.
-
-    Raises:
-        SettingsError: `width` is not positive.
     """
     first = shingles([word.text for word in one], width)
     second = shingles([word.text for word in other], width)
@@ -178,12 +167,8 @@ def _runs(one: Sequence[str], other: Sequence[str], covered: Sequence[bool]) -> 
 
 def _reach(one: Sequence[str], other: Sequence[str], at: int, place: int) -> int:
     """Return how many shingles are equal from one[at] and other[place] on."""
-    length = 0
-    while (
-        at + length < len(one)
-        and place + length < len(other)
-        and one[at + length] == other[place + length]
-    ):
+    length, most = 0, min(len(one) - at, len(other) - place)
+    while length < most and one[at + length] == other[place + length]:
         length += 1
     return length
 
@@ -267,11 +252,7 @@ class Comparison:
 
 
 def compare_words(one: Sequence[str], other: Sequence[str], width: int) -> Comparison:
-    """Compare two texts by their shingles of `width` words, or fewer if one is shorter than that.
-
-    Raises:
-        SettingsError: `width` is not positive.
-    """
+    """Compare two texts by their shingles of `width` words, or fewer if one is shorter."""
     fitted = fit_width(width, len(one), len(other))
     first, second = shingles(one, fitted), shingles(other, fitted)
     a, b = frozenset(first), frozenset(second)
@@ -288,13 +269,7 @@ def compare_words(one: Sequence[str], other: Sequence[str], width: int) -> Compa
 
 
 def fit_width(width: int, *lengths: int) -> int:
-    """Return the width of shingles at which the shortest text still has one: at least 1.
-
-    Raises:
-        SettingsError: `width` is not positive.
-    """
-    if width < 1:
-        raise SettingsError(f"a shingle cannot be {width} wide; give 1 or more")
+    """Return the width of shingles at which the shortest text still has one: at least 1."""
     return max(1, min(width, *lengths))
 
 

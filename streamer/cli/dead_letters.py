@@ -375,7 +375,7 @@ def retry(
         max_retries: Maximum number of times that a message is sent again.
         dry_run: Only count what would be sent.
     """
-    from streamer.kafka.retry import Which, send_again  # noqa: PLC0415 - Kafka's client
+    from streamer.kafka.dead_letters import Which, send_again  # noqa: PLC0415 - Kafka's client
     from streamer.kafka.topic_input import parse_wanted  # noqa: PLC0415 - as above
 
     topic = choice.topic(settings)

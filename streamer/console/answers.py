@@ -6,33 +6,29 @@ and the same as JSON. Nothing here knows HTTP.
 
 import sqlite3
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 import msgspec
 
+from streamer.analysis.clusters import place_of
+from streamer.analysis.hints.hint import Hint, HintLimits
+from streamer.analysis.hints.learn import UrlVerdict, learn_host
 from streamer.cli.dead_letters import REMEDIES
+from streamer.console import clusters as looks
 from streamer.console import queries
-from streamer.console.clusters import (
-    RelationRow,
-    SeenCluster,
-    describe_cluster,
-    is_lost,
-    recent_from,
-    recent_verdicts,
-    relations_of,
-)
 from streamer.console.index import Explanation, IndexReader, PageTexts, ShownText, check_until
-from streamer.console.queries import ClusterRow, CodeRow, HostRow, LetterRow, NumberedVerdict
+from streamer.console.queries import CodeRow, HostRow, LetterRow, NumberedVerdict
 from streamer.console.state import FoldState
 from streamer.console.view import QueryTooLong, VerdictView
 from streamer.errors import StreamerError
 from streamer.hosts import host_of, plain_labels
-from streamer.model import SIMILARITY_ONE, Verdict
+from streamer.model import SIMILARITY_ONE, Location, Verdict
 from streamer.run.explanation import place_name, why_duplicate
 
 ROWS_MAX = 500
+PAGES_MAX = 20_000  # of a host, of which hints are learned: in a second or two at most
 _OFFSET_MAX = 10**5  # SQLite counts all rows that it skips
 _VERSIONS_SHOWN = 20  # of a URL
 _LIKE_SHOWN = 50
@@ -115,7 +111,8 @@ class PageAnswer(msgspec.Struct, frozen=True):
         can_explain: whether an index is there to ask. The newest verdict alone is explained.
         text: of the page, where no explanation has it.
         note: why there is no explanation, or no text; '' for nothing.
-        like: where there is no such page, those whose URLs begin with it, or else have it.
+        like: where there is no such page, those whose URLs begin with it, else the newest that have
+            it.
     """
 
     page: str
@@ -141,25 +138,21 @@ def page(data: ConsoleData, query: PageQuery) -> PageAnswer:
             found += queries.verdicts(view, queries.OF_REF, 1, ref=ref)
             letters += queries.letters(view, queries.LETTER_OF_REF, 1, ref=ref)
         judged = [_describe_page(view, each.verdict, each.cluster) for each in found]
-        is_looked_for = not (judged or letters) and query.explain != "no"
-        like = _pages_like(view, name) if is_looked_for else []
+        like = list[NumberedVerdict]()
+        if not (judged or letters) and query.explain != "no":
+            host, newest = host_of(name), queries.number(view, queries.NEWEST_PAGE) or 0
+            like = queries.verdicts(view, queries.OF_PREFIX, _LIKE_SHOWN, host=host, text=name)
+            like = like or queries.verdicts(
+                view, queries.OF_PART, _LIKE_SHOWN, after=max(0, newest - LIKE_AMONG),
+                order="page.number DESC", text=name,
+            )  # fmt: skip
     text, note = list[ShownText](), ""
     if judged and query.explain != "no":
         judged[0], text, note = _look_closely(data, judged[0], is_patient=query.explain == "yes")
-    shown = _hide_texts(data, letters)
-    return PageAnswer(name, data.index is not None, judged, shown, text, note, like)
-
-
-def _pages_like(view: sqlite3.Connection, text: str) -> list[Verdict]:
-    """Return pages with URLs that begin with a text; else the newest that have it."""
-    found = queries.verdicts(view, queries.OF_PREFIX, _LIKE_SHOWN, host=host_of(text), text=text)
-    if not found:
-        newest = queries.number(view, queries.NEWEST_PAGE) or 0
-        found = queries.verdicts(
-            view, queries.OF_PART, _LIKE_SHOWN, after=max(0, newest - LIKE_AMONG),
-            order="page.number DESC", text=text,
-        )  # fmt: skip
-    return [each.verdict for each in found]
+    return PageAnswer(
+        name, data.index is not None, judged, _hide_texts(data, letters), text, note,
+        [each.verdict for each in like],
+    )  # fmt: skip
 
 
 def _look_closely(
@@ -207,7 +200,7 @@ def _why(verdict: Verdict) -> str:
     if verdict.is_duplicate:
         return why_duplicate(verdict.basis)
     if verdict.basis == "too_short":
-        lost = " It has much text for that: its characters may be lost." * is_lost(verdict)
+        lost = " It has much text for that: its characters may be lost." * looks.is_lost(verdict)
         return f"The page is too short to compare, and no kept page had equal content.{lost}"
     return "No kept page was similar enough when this page was judged, so it is kept."
 
@@ -290,35 +283,33 @@ class ClustersAnswer(msgspec.Struct, frozen=True):
     clusters.
     """
 
-    clusters: list[SeenCluster]
-    relations: list[RelationRow]
+    clusters: list[looks.SeenCluster]
+    relations: list[looks.RelationRow]
     recent: int
     next: int | None
 
 
 def clusters(data: ConsoleData, query: ClustersQuery) -> ClustersAnswer:
     """Return the largest clusters."""
-    with data.read() as view:
-        found = [describe_cluster(view, row) for row in _cluster_rows(view, query)]
-        recent = recent_verdicts(view)
-        is_whole = not (query.host or query.url or query.offset)
-        relations = relations_of(view) if is_whole else []
-    return ClustersAnswer(found, relations, recent, _next(query.offset, query.limit, len(found)))
-
-
-def _cluster_rows(view: sqlite3.Connection, query: ClustersQuery) -> list[ClusterRow]:
     conditions, host = [queries.CLUSTER_OF_ALL], plain_labels(query.host or "")
-    if query.host is not None:
-        is_whole = queries.number(view, queries.FIND_HOST, host=host) is not None
-        conditions = [queries.CLUSTER_OF_HOST if is_whole else queries.CLUSTER_OF_HOSTS]
-    conditions += [queries.CLUSTER_OF_PART] * (query.url is not None)
-    conditions += ["cluster.duplicates >= :least"] * (query.least > 1)
-    return queries.clusters(
-        view, " AND ".join(conditions), order=queries.order_by(query.sort, query.reverse),
-        among=queries.GROWING if query.sort == "recent" else "cluster",
-        host=host, url=query.url, least=query.least, limit=query.limit,
-        offset=query.offset, recent_from=recent_from(view),
-    )  # fmt: skip
+    with data.read() as view:
+        if query.host is not None:
+            is_whole = queries.number(view, queries.FIND_HOST, host=host) is not None
+            conditions = [queries.CLUSTER_OF_HOST if is_whole else queries.CLUSTER_OF_HOSTS]
+        conditions += [queries.CLUSTER_OF_PART] * (query.url is not None)
+        conditions += ["cluster.duplicates >= :least"] * (query.least > 1)
+        rows = queries.clusters(
+            view, " AND ".join(conditions), order=queries.order_by(query.sort, query.reverse),
+            among=queries.GROWING if query.sort == "recent" else "cluster",
+            host=host, url=query.url, least=query.least, limit=query.limit,
+            offset=query.offset, recent_from=looks.recent_from(view),
+        )  # fmt: skip
+        found, recent = (
+            [looks.describe_cluster(view, row) for row in rows],
+            looks.recent_verdicts(view),
+        )
+        relations = [] if query.host or query.url or query.offset else looks.relations_of(view)
+    return ClustersAnswer(found, relations, recent, _next(query.offset, query.limit, len(found)))
 
 
 def _next(offset: int, limit: int, found: int) -> int | None:
@@ -345,7 +336,7 @@ class ClusterQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ClusterAnswer(msgspec.Struct, frozen=True):
     """A cluster and its duplicates; `next` is the offset of the rest."""
 
-    cluster: SeenCluster
+    cluster: looks.SeenCluster
     members: list[Verdict]
     next: int | None
 
@@ -360,22 +351,18 @@ def cluster(data: ConsoleData, query: ClusterQuery) -> ClusterAnswer:
         for ref in queries.refs_of(view, query.place):
             found = queries.clusters(view, queries.CLUSTER_OF_REF, ref=ref)
             if found and found[0].duplicates:
-                members = _members(view, query, ref)
-                seen = describe_cluster(view, found[0], _LOOKED_AT)
-                return ClusterAnswer(seen, members, _next(query.offset, query.limit, len(members)))
+                seen = looks.describe_cluster(view, found[0], _LOOKED_AT)
+                conditions = [queries.OF_CLUSTER]
+                conditions += [queries.OF_PART] * (query.url is not None)
+                conditions += ["page.similarity >= :least"] * (query.least > 0)
+                members = queries.verdicts(
+                    view, " AND ".join(conditions), query.limit,
+                    order=f"{queries.order_by(query.sort, query.reverse)}, page.number", ref=ref,
+                    text=query.url, least=query.least * SIMILARITY_ONE, offset=query.offset,
+                )  # fmt: skip
+                rest = _next(query.offset, query.limit, len(members))
+                return ClusterAnswer(seen, [each.verdict for each in members], rest)
     raise NotFound(f"No page is a duplicate of one at {query.place}.")
-
-
-def _members(view: sqlite3.Connection, query: ClusterQuery, ref: int) -> list[Verdict]:
-    conditions = [queries.OF_CLUSTER]
-    conditions += [queries.OF_PART] * (query.url is not None)
-    conditions += ["page.similarity >= :least"] * (query.least > 0)
-    found = queries.verdicts(
-        view, " AND ".join(conditions), query.limit,
-        order=f"{queries.order_by(query.sort, query.reverse)}, page.number", ref=ref,
-        text=query.url, least=query.least * SIMILARITY_ONE, offset=query.offset,
-    )  # fmt: skip
-    return [each.verdict for each in found]
 
 
 # ---- hosts ---------------------------------------------------------------------------------------
@@ -415,6 +402,48 @@ def hosts_in_order(view: sqlite3.Connection, query: HostsQuery) -> list[HostRow]
     return queries.hosts(
         view, condition, order, query.limit, query.offset, least=query.least, host=host
     )
+
+
+class HostQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One host."""
+
+    host: Name = ""
+
+
+class HostAnswer(msgspec.Struct, frozen=True):
+    """A host and its hints, learned from its first `examined` pages; no host if none was named.
+
+    `streamer hints` looks at more of them.
+    """
+
+    host: HostRow | None
+    examined: int
+    hints: list[Hint]
+
+
+def host(data: ConsoleData, query: HostQuery) -> HostAnswer:
+    """Return what is known of a host.
+
+    Raises:
+        NotFound: no page is of it.
+    """
+    if not query.host:
+        return HostAnswer(None, 0, [])
+    name = plain_labels(query.host)
+    with data.read() as view:
+        rows = queries.hosts(view, "name = :host", "number", host=name)
+        found = queries.verdicts(view, queries.OF_HOST, PAGES_MAX, host=name)
+    if not rows:
+        raise NotFound(f"There is no page of the host {query.host}.")
+    numbers: dict[tuple[str, Location], int] = {}  # of contents, by their kept pages
+    verdicts = list[UrlVerdict]()
+    for verdict in (each.verdict for each in found):
+        other = verdict.representative
+        kept = verdict.page if other is None else place_of(other)
+        number = numbers.setdefault((verdict.index, kept), len(numbers))
+        verdicts.append(UrlVerdict(verdict.url, number, other))
+    learned = learn_host(name, verdicts, HintLimits())
+    return HostAnswer(rows[0], len(found), learned.hints)
 
 
 # ---- dead letters --------------------------------------------------------------------------------
@@ -475,4 +504,6 @@ def check(data: ConsoleData, message: bytes) -> Verdict:
 
 def check_at_once(data: ConsoleData, message: bytes) -> Verdict | None:
     """Return what `check` does, or None if that would have to wait for something."""
-    return data.index.check_at_once(message) if data.index else None
+    with suppress(QueryTooLong):
+        return data.index.check(message, waits=False) if data.index else None
+    return None

@@ -170,22 +170,13 @@ def is_lost(verdict: Verdict) -> bool:
 def _describe_unlike(url: str, members: Sequence[Verdict]) -> str:
     """Return what a cluster looks like whose URLs have little in common."""
     hosts = {host_of(each) for each in (url, *(m.url for m in members))}
-    alike = median(map(_similarity, members)) >= ALIKE
+    similar = ((m.similarity or 0.0) if m.basis == Basis.SIGNATURE else 1.0 for m in members)
+    alike = median(similar) >= ALIKE
     short = median(each.text_bytes for each in members) <= SHORT_BYTES
-    if (
-        alike
-        and short
-        and len(members) >= BLOCKED_MIN
-        and (len(hosts) == 1 or len(hosts) >= _HOSTS_MIN)
-    ):
+    spread = len(hosts) == 1 or len(hosts) >= _HOSTS_MIN
+    if alike and short and spread and len(members) >= BLOCKED_MIN:
         return BLOCK
-    if len(hosts) == 1 and not alike:
-        return TEMPLATE
-    return COPIES
-
-
-def _similarity(duplicate: Verdict) -> float:
-    return duplicate.similarity or 0.0 if duplicate.basis == Basis.SIGNATURE else 1.0
+    return TEMPLATE if len(hosts) == 1 and not alike else COPIES
 
 
 def relation(url: str, other: str) -> str:
@@ -196,8 +187,11 @@ def relation(url: str, other: str) -> str:
     is_one_host = _host(url) == _host(other)
     if _plain(one) == _plain(two) and is_one_host:
         return _relate_queries(one, two)
-    prints = [bool(_PRINT.search(_cut_host(*each))) for each in ((url, one), (other, two))]
-    if prints[0] != prints[1]:
+    prints = set()
+    for each, parts in ((url, one), (other, two)):
+        mobile = "/mobile/" if host_of(each).startswith(("m.", "amp.")) else ""
+        prints.add(_PRINT.search(f"{mobile}{parts.path}?{parts.query}") is None)
+    if len(prints) > 1:
         return PRINT
     if not is_one_host:
         is_front = _plain(one) == ""
@@ -239,8 +233,3 @@ def _plain(parts: SplitResult) -> str:
     """Return a path without what does not change the page by common custom."""
     path = _INDEX.sub("/", _IN_PATH.sub("", parts.path))
     return path.rstrip("/").lower()
-
-
-def _cut_host(url: str, parts: SplitResult) -> str:
-    mobile = "/mobile/" if host_of(url).startswith(("m.", "amp.")) else ""
-    return f"{mobile}{parts.path}?{parts.query}"

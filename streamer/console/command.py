@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,22 +16,94 @@ import typer
 from streamer.cli.options import command, quiet_connection_of
 from streamer.config import Settings
 from streamer.console.answers import ConsoleData
-from streamer.console.arguments import Given, sort_inputs
 from streamer.console.fold_process import FoldProcess, FoldTask
 from streamer.console.index import IndexReader, PageTexts
+from streamer.console.inputs import CutOff, read_batches
 from streamer.console.server import ConsoleServer, ServerOptions
 from streamer.console.view import QueryTooLong, VerdictView, default_folder
-from streamer.errors import SettingsError, StreamerError
+from streamer.errors import InputError, SettingsError, StreamerError
 from streamer.given_file import read_given
 from streamer.kafka.topics import Names
 from streamer.panels import SECURITY
+from streamer.run.index_folder import shard_folders
+from streamer.run.output_checks import is_table
 from streamer.run.page_reader import PageReader
+from streamer.stored.opening import has_index
 
 TOKEN_VARIABLE = "STREAMER_CONSOLE_TOKEN"  # noqa: S105 - its name
 _TOKEN_MIN = 16
 _log = logging.getLogger("streamer")
 _LOOK_SECONDS, _SHOW_SECONDS = 0.5, 10.0  # between two looks at the fold; two lines about it
+_SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
+_LETTERS_SUFFIX = ".dead.jsonl"
 _BODY_MAX = 2  # pages: JSON's escapes and base64 take more than the page
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the command line names: files to fold, and folders of indexes to open.
+
+    `notices` names the files of folders that are skipped.
+    """
+
+    files: tuple[Path, ...]
+    indexes: tuple[Path, ...]
+    notices: tuple[str, ...] = ()
+
+
+def sort_inputs(paths: Sequence[Path]) -> Given:
+    """Return the files and indexes among `paths`; of a folder without an index, its files.
+
+    The dead letters that a run has written next to its verdicts belong to these. What else is in a
+    folder, such as the pages of the crawl, is skipped.
+
+    Raises:
+        InputError: a path is missing or cannot be read, or its file is no verdicts.
+    """
+    files: dict[Path, None] = {}
+    indexes, notices = [], []
+    for path in paths:
+        if path.is_dir() and has_index(path / shard_folders(path)[0]):
+            indexes.append(path)
+        elif path.is_dir():
+            found, other = _list_folder(path)
+            files |= dict.fromkeys(found)
+            notices += other
+        else:
+            letters = path.with_name(path.name + _LETTERS_SUFFIX)
+            for each in (path, letters) if letters.is_file() else (path,):
+                check_first_line(each)
+                files[each] = None
+    return Given(tuple(files), tuple(indexes), tuple(notices))
+
+
+def _list_folder(folder: Path) -> tuple[list[Path], list[str]]:
+    """Return the inputs in a folder, and a notice of each other file that looks like one.
+
+    Raises:
+        InputError: there is no input.
+    """
+    files, others = list[Path](), list[InputError]()
+    for path in sorted(each for each in folder.iterdir() if each.name.endswith(_SUFFIXES)):
+        try:
+            check_first_line(path)
+            files.append(path)
+        except InputError as error:
+            others.append(error)
+    if not files and others:
+        raise others[0]
+    if not files:
+        said = f"has no index, and no file of verdicts (*{', *'.join(_SUFFIXES)})"
+        raise InputError(f"{folder}: {said}; check the path")
+    return files, [f"A file of the folder is skipped. {error}." for error in others]
+
+
+def check_first_line(path: Path) -> None:
+    """Raise InputError unless a file can be read and, if it has a line, begins with one of ours."""
+    if is_table(path.name):
+        raise InputError(f"{path}: CSV is not read; give a file of JSON lines or Parquet")
+    with suppress(CutOff):
+        next(read_batches(path, 0, 0, lines_max=1), None)
 
 
 @dataclass(frozen=True)
@@ -65,11 +138,10 @@ class Serving:
         return ServerOptions(self.host, self.port, self.base_path, self._token(), body_max)
 
     def _token(self) -> str | None:
-        if self.token_file is None:
-            token = os.environ.get(TOKEN_VARIABLE, "").strip()
-            if not token:
-                return None
-        else:
+        token = os.environ.get(TOKEN_VARIABLE, "").strip()
+        if self.token_file is None and not token:
+            return None
+        if self.token_file is not None:
             try:
                 token = read_given(self.token_file).decode().strip()
             except (OSError, ValueError) as error:
@@ -134,8 +206,12 @@ def console(
         raise SettingsError("Give the folder of one index: verdicts are looked up in that.")
     with ExitStack() as stack:
         texts = PageTexts(reader, reader.open(pages) if pages else ())
-        index = _index(given, texts, settings, shows_text=not no_text)
-        if index is not None:
+        index = None
+        if given.indexes:
+            index = IndexReader(
+                given.indexes[0], settings.key_file, settings.input_topic, settings.also, texts,
+                not no_text,
+            )  # fmt: skip
             stack.callback(index.close)
         folder = view or default_folder([*topics, *map(str, map(Path.resolve, inputs or ()))])
         opened = stack.enter_context(closing(VerdictView(folder)))
@@ -169,16 +245,6 @@ def _topics(given: Given, settings: Settings) -> tuple[str, ...]:
             "of one crawl."
         )
     return settings.brokers, settings.index_name, settings.input_topic
-
-
-def _index(
-    given: Given, texts: PageTexts, settings: Settings, *, shows_text: bool
-) -> IndexReader | None:
-    if not given.indexes:
-        return None
-    return IndexReader(
-        given.indexes[0], settings.key_file, settings.input_topic, settings.also, texts, shows_text
-    )
 
 
 async def _serve(server: ConsoleServer, data: ConsoleData) -> None:

@@ -16,14 +16,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from streamer.analysis.comparison import (
-    MethodResult,
-    Panel,
-    Piece,
-    compare_documents,
-    highlight,
-    in_place,
-)
+from streamer.analysis import comparison
 from streamer.analysis.documents import Body, Document
 from streamer.analysis.exact import shingle_sets
 from streamer.console.answers import ConsoleData, JudgedPage, Name, PageQuery, page
@@ -121,16 +114,10 @@ class CompareAnswer(msgspec.Struct, frozen=True):
     notes: list[str]
 
 
-class _Chain(NamedTuple):
-    one: int
-    other: int
-    before: _Chain | None
-
-
 class _ComparedTexts(NamedTuple):
-    pieces: tuple[Sequence[Piece], Sequence[Piece]]
+    pieces: tuple[Sequence[comparison.Piece], Sequence[comparison.Piece]]
     figures: list[Figure]
-    methods: list[MethodResult]
+    methods: list[comparison.MethodResult]
     notes: list[str]
     measured: float | None = None
 
@@ -151,7 +138,11 @@ def compare(data: ConsoleData, query: CompareQuery) -> CompareAnswer:
     if not data.shows_text:
         notes, pieces = [HIDDEN, *(note for note in notes if note != NO_FILES)], ([], [])
     pages = [ComparedPage(*each) for each in zip(names, judged, strict=True)]
-    rows = align(*([_show_piece(piece) for piece in side] for side in pieces))
+    sides = [
+        [TextPiece(collapse_space(one.text), one.group, one.first, one.counts) for one in side]
+        for side in pieces
+    ]
+    rows = align(*sides)
     similarity = _similarity(data, judged, texts)
     return CompareAnswer(pages, similarity, texts.figures, rows, notes)
 
@@ -199,16 +190,16 @@ def _anchors(one: Sequence[TextPiece], other: Sequence[TextPiece]) -> list[tuple
     It is a longest increasing subsequence, so the time is n log n of any texts.
     """
     places = {piece.group: n for n, piece in enumerate(other) if piece.first}
-    ends, chains = list[int](), list[_Chain]()
-    for n, piece in enumerate(one):
-        if piece.first and (place := places.get(piece.group)) is not None:
-            at = bisect_left(ends, place)
-            ends[at : at + 1] = [place]
-            chains[at : at + 1] = [_Chain(n, place, chains[at - 1] if at else None)]
-    found, chain = list[tuple[int, int]](), chains[-1] if chains else None
-    while chain is not None:
-        found.append((chain.one, chain.other))
-        chain = chain.before
+    shared = [(n, places[p.group]) for n, p in enumerate(one) if p.first and p.group in places]
+    ends, last, before = list[int](), list[int](), list[int]()  # of the chains of each length
+    for number, (_, place) in enumerate(shared):
+        at = bisect_left(ends, place)
+        before.append(last[at - 1] if at else -1)
+        ends[at : at + 1], last[at : at + 1] = [place], [number]
+    found, number = list[tuple[int, int]](), last[-1] if last else -1
+    while number >= 0:
+        found.append(shared[number])
+        number = before[number]
     return found[::-1]
 
 
@@ -265,17 +256,20 @@ def _compare_texts(settings: SignatureSettings, one: Body, other: Body) -> _Comp
         sets = shingle_sets(settings)
         if sets is not None:
             canonical, width = sets.canonical, sets.width
-        panel = Panel.of(settings)
+        panel = comparison.Panel.of(settings)
     except StreamerError as error:  # a method that weighs words lacks its file
-        panel = Panel([], {})
+        panel = comparison.Panel([], {})
         notes.append(f"The method {settings.method} cannot be asked here. {error}")
     documents = [_document(each, canonical) for each in (one, other)]
     if any(is_cut for _, is_cut in documents):
         notes.append(_CUT.format(TEXT_CHARACTERS_MAX))
     (first, _), (second, _) = documents
-    report = compare_documents(first, second, width, panel)
-    pieces = highlight(first.page.text, second.page.text, report.fragments)
-    shown = in_place(pieces[0], first.parts), in_place(pieces[1], second.parts)
+    report = comparison.compare_documents(first, second, width, panel)
+    pieces = comparison.highlight(first.page.text, second.page.text, report.fragments)
+    shown = (
+        comparison.in_place(pieces[0], first.parts),
+        comparison.in_place(pieces[1], second.parts),
+    )
     return _ComparedTexts(
         shown, [Figure(*row) for row in report.exact_rows()], report.methods, notes,
         report.exact.jaccard,
@@ -292,7 +286,3 @@ def _document(found: Body, canonical: CanonicalOptions) -> tuple[Document, bool]
     text = whole.page.text[:TEXT_CHARACTERS_MAX]
     page = replace(whole.page, text=text)
     return Document(whole.name, page, parts), len(text) < len(whole.page.text)
-
-
-def _show_piece(piece: Piece) -> TextPiece:
-    return TextPiece(collapse_space(piece.text), piece.group, piece.first, piece.counts)

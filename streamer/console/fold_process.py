@@ -145,7 +145,10 @@ class FoldProcess:
 
 def main() -> int:
     """Fold what the first line asks for, until the end of standard input."""
-    _give_way()
+    # Take a core only where runs, workers and answers leave one.
+    os.nice(_NICE)
+    with suppress(OSError):  # Linux shares cores between sessions first, if it is set to
+        Path("/proc/self/autogroup").write_text(str(_NICE), "ascii")
     # What fails is raised, and reported in the state; of a topic that was deleted the client writes
     # lines without end, and the fold would wait for whoever reads them.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
@@ -166,13 +169,6 @@ def main() -> int:
         _say(FoldState(refused=str(error)))
         return 1
     return 0
-
-
-def _give_way() -> None:
-    """Take a core only where runs, workers and answers leave one."""
-    os.nice(_NICE)
-    with suppress(OSError):  # Linux shares cores between sessions first, if it is set to
-        Path("/proc/self/autogroup").write_text(str(_NICE), "ascii")
 
 
 def _stop_at_end(view: VerdictView) -> None:

@@ -25,14 +25,7 @@ from streamer.console.view import QueryTooLong
 from streamer.errors import InputError
 from streamer.model import SignedText, Verdict
 from streamer.pages.files import Source
-from streamer.run.explanation import (
-    Explained,
-    KeptIndex,
-    describe_repeats,
-    place_name,
-    why_duplicate,
-    with_bounds,
-)
+from streamer.run import explanation
 from streamer.run.index_folder import folders_of, store_folder
 from streamer.run.page_check import PageChecker
 from streamer.run.page_reader import PageReader
@@ -95,7 +88,7 @@ class ShownText(msgspec.Struct, frozen=True):
     @property
     def note(self) -> str:
         """Return what is to be said of it; "" for nothing."""
-        return describe_repeats(self.repeats, dropped=self.dropped)
+        return explanation.describe_repeats(self.repeats, dropped=self.dropped)
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -124,11 +117,9 @@ class PageTexts:
     sources: Sequence[Source] = ()
 
     def find(
-        self,
-        names: Sequence[str],
-        check: Callable[[int], None],
+        self, names: Sequence[str], check: Callable[[int], None],
         urls: Mapping[str, str] | None = None,
-    ) -> dict[str, Body]:
+    ) -> dict[str, Body]:  # fmt: skip
         """Return the pages with these URLs or places, as far as the files have them.
 
         `urls` has the URL that the page at a place must have.
@@ -213,14 +204,16 @@ class IndexReader:
         """Return the facts as of the newest flush."""
         flushes = self.flushes
         if self._facts is None or self._facts.flushes != flushes:
-            rows = 0
-            for folder in folders_of(self._folder):
+            rows, parts = 0, folders_of(self._folder)
+            for folder in parts:
                 with closing(self._open(folder)) as kept:
                     signature, settings, rows = kept.signature, kept.settings, rows + kept.meta.rows
+            files = (file for part in parts for file in store_folder(part).glob("*"))
+            flushed = max((part / WITNESS).stat().st_mtime for part in parts)
             self._facts = IndexFacts(
                 self._folder.name, rows, flushes, signature.method,
                 "main" if signature.takes_main_text else "visible", settings.threshold,
-                settings.exact, kept.fingerprint, *self._measure_disk(),
+                settings.exact, kept.fingerprint, sum(map(_size, files)), moment(flushed),
             )  # fmt: skip
         return self._facts
 
@@ -231,38 +224,30 @@ class IndexReader:
             StreamerError: the index cannot be read.
         """
         with closing(self._open()) as kept:
-            return with_bounds(kept.signature_for(url), kept.settings.for_url(url))
+            return explanation.with_bounds(kept.signature_for(url), kept.settings.for_url(url))
 
-    def _measure_disk(self) -> tuple[int, str]:
-        """Return the bytes of the index, and when its newest flush was."""
-        parts = folders_of(self._folder)
-        files = (file for part in parts for file in store_folder(part).glob("*"))
-        flushed = max((part / WITNESS).stat().st_mtime for part in parts)
-        return sum(map(_size, files)), moment(flushed)
-
-    def _open(self, folder: Path | None = None) -> KeptIndex:
+    def _open(self, folder: Path | None = None) -> explanation.KeptIndex:
         folder = folder or folders_of(self._folder)[0]
-        return KeptIndex(folder, self.key_file, self.topic)
+        return explanation.KeptIndex(folder, self.key_file, self.topic)
 
-    def check(self, message: bytes) -> Verdict:
+    def check(self, message: bytes, *, waits: bool = True) -> Verdict:
         """Return the verdict that the page in a JSON message would get as of a recent flush.
 
-        That is the newest one, or one before it while that is not opened yet.
+        That is the newest one, or one before it while that is not opened yet. Of the indexes of
+        partitions it is that with the most similar page.
 
         Raises:
             InvalidPage: it cannot be judged; `code` says why.
+            QueryTooLong: it would have to wait for something, and may not (`waits`).
             StreamerError: as `PageChecker`.
         """
-        with self._checking:
-            return _check_all(self._newest_checkers(), message)
-
-    def check_at_once(self, message: bytes) -> Verdict | None:
-        """Return what `check` does, or None if that would have to wait for something."""
-        if not self._checking.acquire(blocking=False):
-            return None
+        if not self._checking.acquire(blocking=waits):
+            raise QueryTooLong
         try:
-            is_open = self._checkers is not None
-            return _check_all(self._newest_checkers(), message) if is_open else None
+            if self._checkers is None and not waits:
+                raise QueryTooLong
+            said = (each.check(message) for each in self._newest_checkers())
+            return max(said, key=lambda each: each.similarity or -1)
         finally:
             self._checking.release()
 
@@ -272,13 +257,12 @@ class IndexReader:
             self._next = None
             self._close_checkers()  # also where the newer one cannot be opened
             self._checkers = flushes, opening.result()
-        if self._next is None and (self._checkers is None or self._is_due(self._checkers[0])):
+        is_time = time.monotonic() >= self._opens_after
+        if self._next is None and (
+            self._checkers is None or (is_time and self.flushes != self._checkers[0])
+        ):
             self._next = self.flushes, self._opener.submit(self._open_checkers)
         return self._newest_checkers() if self._checkers is None else self._checkers[1]
-
-    def _is_due(self, known: int) -> bool:
-        """Return whether there is another flush than the one known, and time to open it."""
-        return time.monotonic() >= self._opens_after and self.flushes != known
 
     def _open_checkers(self) -> _Checkers:
         began, page_bytes_max = time.monotonic(), self.texts.reader.page_bytes_max
@@ -291,10 +275,9 @@ class IndexReader:
         return checkers
 
     def _close_checkers(self) -> None:
-        if self._checkers is not None:
-            for each in self._checkers[1]:
-                each.close()
-            self._checkers = None
+        for each in self._checkers[1] if self._checkers else ():
+            each.close()
+        self._checkers = None
 
     def close(self) -> None:
         """Close what checks have opened."""
@@ -326,9 +309,9 @@ class IndexReader:
             self._explaining.release()
 
     def _explain_open(
-        self, kept: KeptIndex, verdict: Verdict, check: Callable[[int], None]
+        self, kept: explanation.KeptIndex, verdict: Verdict, check: Callable[[int], None]
     ) -> Explanation:
-        own = place_name(verdict.page)
+        own = explanation.place_name(verdict.page)
         kept.check_verdict(own, verdict.index)
         texts = {} if kept.signature.scope else self.texts.find([own], check)
         if text := texts.get(own):
@@ -337,11 +320,14 @@ class IndexReader:
             parts = kept.text_parts(body, text.flags, url)
             shown = show_parts(parts) if self.shows_text else []
             return _explain_by_index(found, shown)
-        if verdict.representative is not None:
-            main = verdict.text != SignedText.VISIBLE
-            return _explain_by_verdict(
-                verdict, kept.settings.for_url(verdict.url, main=main).threshold
-            )
+        if (other := verdict.representative) is not None:
+            main, similarity = verdict.text != SignedText.VISIBLE, verdict.similarity
+            threshold = kept.settings.for_url(verdict.url, main=main).threshold
+            margin = None if similarity is None else round(similarity - threshold, 4)
+            return Explanation(
+                explanation.why_duplicate(verdict.basis), threshold, other.url,
+                explanation.place_name(other.page), similarity, margin, None, None, [],
+            )  # fmt: skip
         try:
             page = kept.find(own, check)
         except InputError as error:
@@ -352,26 +338,12 @@ class IndexReader:
         return _explain_by_index(kept.explain_kept(page, check), [])
 
 
-def _check_all(checkers: _Checkers, message: bytes) -> Verdict:
-    """Return the verdict of the index with the most similar page; of indexes of partitions, all."""
-    return max((each.check(message) for each in checkers), key=lambda said: said.similarity or -1)
-
-
-def _explain_by_verdict(verdict: Verdict, threshold: float) -> Explanation:
-    other, similarity = verdict.representative, verdict.similarity
-    assert other is not None, verdict
-    margin = None if similarity is None else round(similarity - threshold, 4)
-    return Explanation(
-        why_duplicate(verdict.basis), threshold, other.url, place_name(other.page), similarity,
-        margin, None, None, [],
-    )  # fmt: skip
-
-
-def _explain_by_index(found: Explained, text: list[ShownText]) -> Explanation:
+def _explain_by_index(found: explanation.Explained, text: list[ShownText]) -> Explanation:
     nearest, threshold = found.nearest, found.settings.threshold
     if nearest is None:
         return Explanation(found.why, threshold, None, None, None, None, None, None, text)
     return Explanation(
-        found.why, threshold, nearest.page.url, place_name(nearest.page.place), nearest.similarity,
-        round(nearest.similarity - threshold, 4), nearest.shared_keys, found.keys + 1, text,
+        found.why, threshold, nearest.page.url, explanation.place_name(nearest.page.place),
+        nearest.similarity, round(nearest.similarity - threshold, 4), nearest.shared_keys,
+        found.keys + 1, text,
     )  # fmt: skip

@@ -1,23 +1,26 @@
-"""Answers to pages: Jinja2's templates, which escape all text, in words and numbers for people.
+"""Answers to pages and to CSV: Jinja2's templates, which escape all text, and words for people.
 
 Whatever comes from a crawl is text: it is escaped, isolated from the direction of the text around
 it (`dir=auto`, `bdi`), and control characters in it are replaced. No address of a page is a link
 that a browser would follow: links lead to the console's own pages only.
 """
 
+import io
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import msgspec
+
 from streamer.analysis.comparison import hue
 from streamer.console.answers import LIKE_AMONG
-from streamer.console.crawl_state import CrawlState
-from streamer.console.overview import HistoryBar
+from streamer.console.overview import CrawlState, HistoryBar
 from streamer.console.routes import MENU, Route
 from streamer.errors import needs_extra
 from streamer.run.explanation import place_name
+from streamer.run.table import Cell, write_table
 from streamer.version import __version__
 from streamer.web_server import STYLE
 
@@ -131,3 +134,26 @@ class Renderer:
 
     def _render_template(self, name: str, **values: Any) -> bytes:  # noqa: ANN401 - the templates' names
         return self._environment.get_template(name).render(values).encode("utf-8", "replace")
+
+
+def csv_of(answer: msgspec.Struct, names: Sequence[str]) -> str:
+    """Return the first list of an answer that has rows, of those with these names, as CSV.
+
+    Fields of a field have its name in front, as `page_topic`; other lists are JSON.
+    """
+    rows: Sequence[msgspec.Struct] = next(
+        filter(None, (getattr(answer, name) for name in names)), []
+    )
+    flat = [dict(_cells("", msgspec.json.decode(msgspec.json.encode(row)))) for row in rows]
+    columns = dict.fromkeys(name for row in flat for name in row)
+    out = io.StringIO(newline="")
+    write_table(out, [columns, *([row.get(name) for name in columns] for row in flat)])
+    return out.getvalue()
+
+
+def _cells(name: str, value: Any) -> Iterator[tuple[str, Cell]]:  # noqa: ANN401 - of JSON
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from _cells(f"{name}_{key}".lstrip("_"), each)
+    else:
+        yield name, msgspec.json.encode(value).decode() if isinstance(value, list) else value

@@ -27,9 +27,8 @@ import msgspec
 from aiohttp import web
 
 from streamer.console.answers import ConsoleData, NotFound, WrongQuery
-from streamer.console.crawl_state import crawl_state
-from streamer.console.csv_rows import csv_of
-from streamer.console.render import SCRIPT, STYLES, Renderer
+from streamer.console.overview import crawl_state
+from streamer.console.render import SCRIPT, STYLES, Renderer, csv_of
 from streamer.console.routes import ROUTES, ErrorAnswer, Route, openapi, parse_query
 from streamer.console.view import QueryTooLong
 from streamer.errors import InputError, InvalidPage, SettingsError, StreamerError
@@ -139,7 +138,9 @@ class ConsoleServer:
             app.router.add_get(f"{base}/", self._home)
         for name, (body, kind) in _FILES.items():
             app.router.add_get(f"{base}{name}", functools.partial(self._file, body, kind))
-        app.router.add_get(f"{base}/openapi.json", self._openapi)
+        document = msgspec.json.encode(openapi(base))
+        answer = functools.partial(self._file, document, "application/json")
+        app.router.add_get(f"{base}/openapi.json", answer)
         if self._options.token is not None:
             app.router.add_post(f"{base}/login", self._login)
         for route in ROUTES:
@@ -167,14 +168,7 @@ class ConsoleServer:
         server = WebServer(self.application(), shutdown_timeout=2, max_line_size=_LINE_MAX)
         try:
             host, port = self._options.host, self._options.port
-            try:
-                found = await server.start(host.strip("[]"), port)
-            except (OSError, UnicodeError) as error:
-                reason = getattr(error, "strerror", None) or error
-                raise SettingsError(
-                    f"The console cannot answer at {host}, port {port}: {reason}. "
-                    "Give another --port or --host."
-                ) from error
+            found = await server.start(host.strip("[]"), port, "Give another --port or --host.")
             name = f"[{host}]" if ":" in host and not host.startswith("[") else host
             yield f"http://{name}:{found}{self._options.base}/"
         finally:
@@ -190,9 +184,6 @@ class ConsoleServer:
 
     async def _file(self, body: bytes, kind: str, _request: web.Request) -> web.Response:
         return web.Response(body=body, content_type=kind, charset="utf-8")
-
-    async def _openapi(self, _request: web.Request) -> web.Response:
-        return _json(openapi(self._options.base))
 
     async def _view(self, route: Route, request: web.Request) -> web.Response:
         parameters, data = _parse_parameters(request), self._data
@@ -332,7 +323,10 @@ class ConsoleServer:
 
     def _check(self, request: web.Request) -> None:
         """Raise an error for HTTP unless a request may be answered."""
-        if self._options.token is None and not _is_for_this_machine(request):
+        # All names that a request has for this server are loopback's.
+        names = map(_HOST.fullmatch, (request.host, *request.headers.getall("Host", ())))
+        is_for_this_machine = all(found and is_loopback(found[1]) for found in names)
+        if self._options.token is None and not is_for_this_machine:
             raise web.HTTPForbidden(
                 text="Without a token the console answers under the address that it printed."
             )
@@ -400,14 +394,6 @@ def _parse_parameters(request: web.Request) -> dict[str, str]:
     if len(given) < len(request.query):
         raise WrongQuery("A parameter is there twice: give each once.")
     return given
-
-
-def _is_for_this_machine(request: web.Request) -> bool:
-    """Return whether all names that a request has for this server are loopback's."""
-    return all(
-        (found := _HOST.fullmatch(name)) and is_loopback(found[1])
-        for name in (request.host, *request.headers.getall("Host", ()))
-    )
 
 
 def _describe_error(error: Exception, seconds: float) -> tuple[int, str]:

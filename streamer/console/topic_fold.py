@@ -1,7 +1,8 @@
 """The fold of an index's topics: verdicts and dead letters to the view.
 
 The topics are read without a consumer group, committed messages only, from the positions that the
-view has: no broker or worker holds anything for the console. A view is of topics of certain ids;
+view has: no broker or worker holds anything for the console, and reading needs the rights of a
+reader only. A view is of topics of certain ids;
 where one was deleted and made again, the view is made again, too. While the brokers are away, all
 that was folded is shown as it is, and they are asked again every second.
 """
@@ -18,7 +19,7 @@ import time
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from aiokafka import TopicPartition
@@ -27,13 +28,12 @@ from aiokafka.errors import BrokerResponseError, KafkaError
 from streamer.console.fold import Fold
 from streamer.console.inputs import FoldedLine, decode_line
 from streamer.console.state import FoldState, PartitionLag, moment
-from streamer.console.topics import Layout, lag_by_partition, layout_of, verdicts_published
 from streamer.console.view import VerdictView
 from streamer.errors import InputError, StreamerError
 from streamer.kafka.connection import Connection
 from streamer.kafka.dead_letters import dead_letter_in, is_of_index
 from streamer.kafka.reader import Reader, fetch_all, open_reader, reach
-from streamer.kafka.topics import Names
+from streamer.kafka.topics import Names, topic_id
 
 _POLL_MILLISECONDS = 200
 _RECORDS_MAX = 10_000  # of a round
@@ -49,6 +49,80 @@ _Result = TypeVar("_Result")
 _log = logging.getLogger("streamer")
 
 _FIND = "SELECT path, position, lines, witness, note FROM input"
+
+
+class Layout(NamedTuple):
+    """The topics that exist: partitions of each, ids of those that are folded."""
+
+    partitions: Mapping[str, list[int]]
+    ids: Mapping[str, str]
+
+    def places(self, *topics: str) -> list[TopicPartition]:
+        """Return all partitions of topics; none of one that does not exist."""
+        return [
+            TopicPartition(topic, each)
+            for topic in topics
+            for each in self.partitions.get(topic, ())
+        ]
+
+    def missing(self, names: Names) -> str:
+        """Return which topic of the index does not exist, and what to do; '' for none."""
+        if names.verdicts not in self.partitions:
+            return (
+                f"There is no topic {names.verdicts}: no worker of the index {names.index} has "
+                "begun, or the topic was deleted. Check --index-name and --brokers, or start a "
+                "worker."
+            )
+        if names.pages not in self.partitions:
+            return f"There is no topic {names.pages}. Name the topic of pages by --input-topic."
+        return ""
+
+
+async def layout_of(reader: Reader, names: Names) -> Layout:
+    """Return which topics exist now; asking creates none of them.
+
+    Raises:
+        StreamerError, KafkaError: the brokers are away or refuse.
+    """
+    found = await reader.admin.describe_topics(None)
+    partitions = {
+        each["topic"]: sorted(part["partition"] for part in each["partitions"])
+        for each in found
+        if not each["error_code"]
+    }
+    folded = [name for name in (names.verdicts, names.dead_letters) if name in partitions]
+    return Layout(partitions, {name: await topic_id(reader.admin, name) for name in folded})
+
+
+async def lag_by_partition(reader: Reader, names: Names, layout: Layout) -> list[PartitionLag]:
+    """Return how many messages of each partition of pages are not signed yet.
+
+    Raises:
+        InputError: the index is of another topic.
+        KafkaError: the brokers are away or refuse.
+    """
+    places = layout.places(names.pages)
+    if not places:
+        return []
+    ends = await reader.consumer.end_offsets(places)
+    starts = await reader.consumer.beginning_offsets(places)
+    try:
+        committed = await reader.admin.list_consumer_group_offsets(names.sign_group)
+    except KafkaError:  # not allowed, or the coordinator is being looked for
+        return [PartitionLag(place.partition, ends[place], None) for place in places]
+    signed = {place: one.offset for place, one in committed.items() if one.offset >= 0}
+    topics = {place.topic for place in signed}
+    if topics and names.pages not in topics:
+        raise InputError(
+            f"The workers of {names.index} sign the pages of {', '.join(sorted(topics))}, not of "
+            f"{names.pages}. Name the topic of pages by --input-topic."
+        )
+    return [
+        PartitionLag(
+            place.partition, ends[place], max(0, ends[place] - signed.get(place, starts[place]))
+        )
+        for place in places
+    ]
 
 
 class _ConsoleEnds(Exception):  # noqa: N818 - no error: the console ends
@@ -228,7 +302,8 @@ class TopicFold(Fold):
         lags, self._missing = list[PartitionLag](), self._layout.missing(self._names)
         try:
             async with asyncio.timeout(_LAG_SECONDS):
-                published = await verdicts_published(self._reader, self._names, self._layout)
+                places = self._layout.places(self._names.verdicts)
+                ends = await self._reader.consumer.end_offsets(places) if places else {}
                 lags = await lag_by_partition(self._reader, self._names, self._layout)
         except TimeoutError:  # the client waits for the leader of a topic that was just deleted
             if await self._has_other_topics():
@@ -236,7 +311,7 @@ class TopicFold(Fold):
             raise
         except InputError as error:
             self._missing = str(error)
-        self.pace.note(published)
+        self.pace.note(sum(ends.values()))
         self._lags = lags
         self._looked_at, self._answered_at = time.monotonic(), time.time()
         return False
@@ -274,18 +349,14 @@ class TopicFold(Fold):
             after = position if held[-1] is messages[-1] else held[-1].offset + 1
             try:
                 self._fold_group(place, held, after, minute)
-            except InputError:
-                for message in held:
-                    self._fold_alone(place, message, minute)
-
-    def _fold_alone(self, place: TopicPartition, message: Any, minute: int) -> None:  # noqa: ANN401
-        after = message.offset + 1
-        try:
-            self._fold_group(place, [message], after, minute)
-        except InputError as error:
-            _, lines, note = self._find_position(place)
-            note = note or _describe_skipped(place, message, error.__cause__ or error)
-            self._advance_to(place, after, lines + 1, note)
+            except InputError as error:
+                if len(held) > 1:
+                    for message in held:
+                        self._fold_messages(place, [message], message.offset + 1)
+                    continue
+                _, lines, note = self._find_position(place)
+                note = note or _describe_skipped(place, held[0], error.__cause__ or error)
+                self._advance_to(place, after, lines + 1, note)
 
     def _fold_group(
         self, place: TopicPartition, held: Sequence[Any], after: int, minute: int

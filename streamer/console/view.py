@@ -87,21 +87,19 @@ class VerdictView:
                 f"Cannot write {folder}: {error.strerror}. Name another folder with --view."
             ) from error
         deadline = time.monotonic() + seconds
-        while not self._takes_lock():
-            if time.monotonic() >= deadline:
-                os.close(self._lock)
-                raise SettingsError(
-                    f"Another console has its view in {folder}. Stop it, or name another folder "
-                    "with --view."
-                )
-            time.sleep(_LOCK_SECONDS)
-
-    def _takes_lock(self) -> bool:
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+        while True:
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                if time.monotonic() >= deadline:
+                    os.close(self._lock)
+                    raise SettingsError(
+                        f"Another console has its view in {folder}. Stop it, or name another "
+                        "folder with --view."
+                    ) from error
+                time.sleep(_LOCK_SECONDS)
+            else:
+                return
 
     @property
     def path(self) -> Path:
@@ -110,7 +108,8 @@ class VerdictView:
 
     def _number(self) -> int:
         """Return the number of the newest database: the fold, which makes it, is elsewhere."""
-        return max(map(_number_of, self.folder.glob("view-*.sqlite")), default=0)
+        found = (_OWN_NAME.fullmatch(each.name) for each in self.folder.glob("view-*.sqlite"))
+        return max((int(each[1]) for each in found if each), default=0)
 
     def _path(self, number: int) -> Path:
         return self.folder / f"view-{number}.sqlite"
@@ -221,11 +220,6 @@ def _connect_to_read(path: Path) -> _ReadConnection:
     connection.execute(f"PRAGMA cache_size = -{_READER_CACHE_KIB}")
     connection.execute("PRAGMA query_only = ON")
     return connection
-
-
-def _number_of(path: Path) -> int:
-    found = _OWN_NAME.fullmatch(path.name)
-    return int(found[1]) if found else 0
 
 
 def has_tables(connection: sqlite3.Connection) -> bool:

@@ -12,7 +12,6 @@ version of the program that replays it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -100,10 +99,6 @@ class IndexSettings(BaseModel):
         """Return how far below its threshold what is nearest to a page is noted, as above."""
         return round(self.near_misses * SIMILARITY_ONE)
 
-    def pack(self) -> dict[str, Any]:
-        """Return what logs and states have."""
-        return self.model_dump()
-
     def for_url(self, url: str, *, main: bool = True) -> IndexSettings:
         """Return what holds for the page with this URL, of which `main` text was signed or not."""
         rule = rule_for(self.rules, url)
@@ -142,12 +137,8 @@ class IndexSettings(BaseModel):
     def similarity_most(self, *, main: bool) -> int:
         """Return the greatest threshold of any page with or without main text, as above."""
         own = self.threshold if main else max(self.threshold, self.fallback_threshold)
-        return max([round(own * SIMILARITY_ONE), *self._of_rules])
-
-    @property
-    def _of_rules(self) -> list[int]:
-        own = (one.threshold for one in self.rules if one.threshold is not None)
-        return [round(each * SIMILARITY_ONE) for each in own]
+        of_rules = (one.threshold for one in self.rules if one.threshold is not None)
+        return round(max([own, *of_rules]) * SIMILARITY_ONE)
 
     @property
     def shingles_max(self) -> int:

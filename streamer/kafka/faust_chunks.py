@@ -38,7 +38,7 @@ from faust.types.tuples import ConsumerMessage
 
 from streamer.errors import StoreMismatch, StreamerError
 from streamer.kafka.reader import cut, raise_permission_error, undecodable
-from streamer.kafka.topic_watch import TopicWatch
+from streamer.kafka.watches import TopicWatch
 
 CHUNKS_MAX = 16  # delivered and not yet acknowledged, of all partitions
 LANE_CHUNKS = 4  # of one partition, where each is worked on by itself
@@ -97,11 +97,12 @@ class _ChunkThread(driver.AIOKafkaConsumerThread):
 
     async def note_alive(self) -> None:
         """Let the consumer take itself for one that fetches, else it leaves its group in time."""
-        await self.call_thread(self._note_alive, self._ensure_consumer())
 
-    async def _note_alive(self, consumer: AIOKafkaConsumer) -> None:
-        with consumer._subscription.fetch_context():  # noqa: SLF001 - there is no public way
-            pass
+        async def note(consumer: AIOKafkaConsumer) -> None:
+            with consumer._subscription.fetch_context():  # noqa: SLF001 - there is no public way
+                pass
+
+        await self.call_thread(note, self._ensure_consumer())
 
 
 class ChunkConsumer(driver.Consumer):
@@ -142,8 +143,10 @@ class ChunkConsumer(driver.Consumer):
         for tp, start in (await self.app.where_to_begin(committed)).items():
             self._delivered[tp].clear()
             self._done[tp].clear()
-            if start.offset < committed[tp]:
-                self._take_back(tp, start.offset)
+            if start.offset < committed[tp]:  # what is between them is done again
+                self._committed_offset[tp] = None  # the library would refuse a lower one
+                self._finished.pop(tp, None)
+                self._reached[tp] = start.offset
             self._note_reached(tp, max(start.done, min(start.offset, self._finished.get(tp, 0))))
             try:
                 await self.seek_wait({tp: start.offset})  # in the thread that fetches
@@ -153,12 +156,6 @@ class ChunkConsumer(driver.Consumer):
             self._read_offset[tp] = start.offset or None
             self._next[tp] = start.covered
         self._seeks += 1
-
-    def _take_back(self, tp: TP, offset: int) -> None:
-        """Commit an offset below the committed one: what is between them is done again."""
-        self._committed_offset[tp] = None  # the library would refuse it
-        self._finished.pop(tp, None)
-        self._reached[tp] = offset
 
     async def _getmany(self, active_partitions: set[TP] | None, timeout: float) -> Any:
         async with self._fetching:
@@ -187,7 +184,10 @@ class ChunkConsumer(driver.Consumer):
                     return  # positions are others by now; what is left will be read again
                 self._next[tp] = chunk.end
                 self._delivered[tp].append(chunk.end - 1)
-                yield tp, self._message(tp, chunk, generation)
+                yield tp, ConsumerMessage(
+                    tp.topic, tp.partition, chunk.end - 1, time.time(), 0,
+                    None, None, cast(Any, chunk), None, 0, 0, tp, generation_id=generation,
+                )  # fmt: skip
 
     def _is_stale(self, generation: int, seeks: int) -> bool:
         return (
@@ -203,7 +203,13 @@ class ChunkConsumer(driver.Consumer):
         except kafka_errors.NoOffsetForPartitionError:
             return {}  # the library looked for a committed offset; ours is given by perform_seek
         except kafka_errors.OffsetOutOfRangeError as error:
-            self.app.fail(StoreMismatch(_out_of_range(error)))
+            self.app.fail(
+                StoreMismatch(
+                    f"A position is not in the topic any more: {error}. Messages have expired, or "
+                    "the topic was made again. Set the group's offsets with kafka-consumer-groups "
+                    "to go on after the loss, or use another --index-name."
+                )
+            )
             return {}
         except kafka_errors.ConsumerStoppedError:
             raise
@@ -239,12 +245,6 @@ class ChunkConsumer(driver.Consumer):
             is_full = bool(self._held) or sum(working.values()) >= CHUNKS_MAX
             return set() if is_full else tps
         return {tp for tp in tps - self._held if working.get(tp, 0) < LANE_CHUNKS}
-
-    def _message(self, tp: TP, chunk: Any, generation: int) -> ConsumerMessage:
-        return ConsumerMessage(
-            tp.topic, tp.partition, chunk.end - 1, time.time(), 0,
-            None, None, chunk, None, 0, 0, tp, generation_id=generation,
-        )  # fmt: skip
 
     def hold(self, tps: Iterable[TP]) -> None:
         """Deliver no chunk of these partitions until `release`, and stay in the group.
@@ -322,14 +322,6 @@ class ChunkConsumer(driver.Consumer):
                 kept.pop(tp, None)
 
 
-def _out_of_range(error: kafka_errors.OffsetOutOfRangeError) -> str:
-    return (
-        f"A position is not in the topic any more: {error}. Messages have expired, or the topic "
-        "was made again. Set the group's offsets with kafka-consumer-groups to go on after the "
-        "loss, or use another --index-name."
-    )
-
-
 class ChunkTransport(driver.Transport):
     """The transport of chunks."""
 
@@ -390,7 +382,6 @@ class ChunkApp(faust.App):
         self.starts = starts
         self.fail = fail
         self._watch = topics
-        self._rebalancing_since: float | None = None
         super().__init__(
             group,
             TableManager=_Tables,
@@ -427,25 +418,22 @@ class ChunkApp(faust.App):
     def _new_transport(self) -> ChunkTransport:
         return ChunkTransport(self.conf.broker_consumer, self)
 
-    def on_rebalance_start(self) -> None:
-        """Note when it was that chunks stopped flowing; called in the thread that fetches."""
-        if not self.rebalancing:
-            self._rebalancing_since = time.monotonic()
-        super().on_rebalance_start()
-
-    def on_rebalance_end(self) -> None:
-        """Note that chunks flow again."""
-        self._rebalancing_since = None
-        super().on_rebalance_end()
-
     @faust.Service.task
     async def _watch_rebalances(self) -> None:
         """End the process when a rebalance does not end: nothing is read, and nothing says why."""
+        since = time.monotonic()  # when it was seen last that chunks flow
         while not self.should_stop:
             await self.sleep(WATCH_SECONDS)
-            since = self._rebalancing_since
-            if since is not None and time.monotonic() - since > REBALANCE_SECONDS_MAX:
-                self.fail(StreamerError(_does_not_end(self.conf.id)))
+            since = since if self.rebalancing else time.monotonic()
+            if time.monotonic() - since > REBALANCE_SECONDS_MAX:
+                self.fail(
+                    StreamerError(
+                        f"A rebalance of the group {self.conf.id} has not ended within "
+                        f"{REBALANCE_SECONDS_MAX:.0f} seconds: nothing is read meanwhile. See that "
+                        "the brokers can be reached, and start this worker again: it repeats what "
+                        "it has not committed."
+                    )
+                )
                 return
 
     def _crash(self, reason: BaseException) -> None:
@@ -455,11 +443,3 @@ class ChunkApp(faust.App):
 
     def _create_directories(self) -> None:
         """Make none: there are no tables."""
-
-
-def _does_not_end(group: str) -> str:
-    return (
-        f"A rebalance of the group {group} has not ended within {REBALANCE_SECONDS_MAX:.0f} "
-        "seconds: nothing is read meanwhile. See that the brokers can be reached, and start this "
-        "worker again: it repeats what it has not committed."
-    )

@@ -17,7 +17,6 @@ from http import HTTPStatus
 from aiohttp import web
 from prometheus_client.aiohttp import make_aiohttp_handler
 
-from streamer.errors import SettingsError
 from streamer.metrics import Metrics
 from streamer.web_server import STYLE, WebServer
 
@@ -82,14 +81,8 @@ class HealthServer:
             return
         self.metrics.ready.set_function(lambda: not self.ready())
         server = WebServer(self._application(), shutdown_timeout=STOP_SECONDS_MAX)
-        try:
-            await server.start(self.host, self.port)
-        except (OSError, UnicodeError) as error:  # the latter of a name that is none
-            reason = getattr(error, "strerror", None) or error
-            raise SettingsError(
-                f"Health and metrics cannot be served at {self.host}:{self.port}: {reason}. "
-                "Give another --health-port or --health-host; --health-port 0 serves none."
-            ) from error
+        remedy = "Give another --health-port or --health-host; --health-port 0 serves none."
+        await server.start(self.host, self.port, remedy)
         self._server = server
 
     async def stop(self) -> None:
@@ -130,8 +123,9 @@ def status_page(
 ) -> str:
     """Return the page of a worker; `reasons` are why it is not ready, none if it is."""
     rows = (
-        f"<tr><th>{escape(name)}</th><td>{escape(_format_value(value))}</td></tr>\n"
+        f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>\n"
         for name, value in about.items()
+        for text in [", ".join(map(str, value)) if isinstance(value, list) else str(value)]
     )
     shown = [
         f"<li><strong>{figures[name]:,}</strong> {said}</li>\n"
@@ -145,7 +139,3 @@ def status_page(
         reasons="".join(f"<br>{escape(reason)}" for reason in reasons),
         figures="".join(shown), rows="".join(rows),
     )  # fmt: skip
-
-
-def _format_value(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

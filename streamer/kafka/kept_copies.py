@@ -11,7 +11,7 @@ for the committed offset. A member that lost the partition cannot commit any mor
 group's generation, KIP-447, would save producers; aiokafka cannot send it.)
 
 **Repeated verdicts.** An owner that was restarted repeats verdicts with their numbers. By shard,
-the number of the next verdict is committed with the offset (kept_offsets.py).
+the number of the next verdict is committed with the offset (kept_topic.py).
 
 **Failures.** What another member or an outage has caused ends the session: the next one asks again
 where it is. What lasts ends the worker. It all runs in a thread with an event loop of its own,
@@ -28,8 +28,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections import deque
-from collections.abc import Awaitable, Iterable, Sequence
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -37,27 +37,14 @@ from typing import Any
 import msgspec
 import structlog
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
-from aiokafka.errors import (
-    IllegalStateError,
-    InvalidProducerIdMapping,
-    InvalidTxnState,
-    KafkaError,
-    KafkaTimeoutError,
-    MessageSizeTooLargeError,
-    OffsetOutOfRangeError,
-    OutOfOrderSequenceNumber,
-    ProducerFenced,
-)
-from aiokafka.producer.message_accumulator import BatchBuilder
-from aiokafka.record.default_records import DefaultRecordBatch
+from aiokafka import errors as kafka_errors
 from aiokafka.structs import OffsetAndMetadata
 
 from streamer.errors import StoreMismatch, StreamerError
+from streamer.kafka import kept_topic
 from streamer.kafka.dead_letters import INDEX
-from streamer.kafka.kept_offsets import CopyProgress, decode_progress, has_copies, stable_offsets
-from streamer.kafka.kept_topic import KeptTopic
 from streamer.kafka.page_fetcher import PageFetcher
-from streamer.kafka.publisher import append_to, batch_of
+from streamer.kafka.publisher import Message, batches_of
 from streamer.kafka.reader import (
     FETCH_BYTES_MAX,
     Options,
@@ -80,8 +67,10 @@ PARTITION_BYTES_MIN = 1 << 20
 RESTART_SECONDS = 1.0
 
 _PASSING = (  # what the next session need not meet
-    IllegalStateError, InvalidProducerIdMapping, InvalidTxnState, KafkaTimeoutError,
-    OffsetOutOfRangeError, OutOfOrderSequenceNumber, ProducerFenced,
+    kafka_errors.IllegalStateError, kafka_errors.InvalidProducerIdMapping,
+    kafka_errors.InvalidTxnState, kafka_errors.KafkaTimeoutError,
+    kafka_errors.OffsetOutOfRangeError, kafka_errors.OutOfOrderSequenceNumber,
+    kafka_errors.ProducerFenced,
 )  # fmt: skip
 _log = structlog.get_logger()
 
@@ -101,7 +90,7 @@ class KeptThread:
     """Copies kept pages in a thread of its own; `fail` ends the process."""
 
     _client: Options
-    _topic: KeptTopic
+    _topic: kept_topic.KeptTopic
     _metrics: CopyMetrics
     _fail: Fail
 
@@ -129,32 +118,32 @@ class KeptThread:
             _log.warning("kept_topic_restarting", topic=self._topic.name, reason=repr(error))
             await wait_at_most(RESTART_SECONDS, self._stopping)
 
-    async def _session(self) -> KafkaError | None:
+    async def _session(self) -> kafka_errors.KafkaError | None:
         """Copy as a member of the group until it is time to stop; return what has ended it else."""
         async with AsyncExitStack() as stack:
             member = _Member(self._client, self._topic, self._metrics)
             try:
                 await member.connect(stack)
             except StreamerError as error:
-                if not isinstance(error.__cause__, KafkaError):
+                if not isinstance(error.__cause__, kafka_errors.KafkaError):
                     raise
                 return error.__cause__  # maybe of an outage: this worker has reached the brokers
             try:
                 await member.join(stack)
                 while not self._stopping.is_set():
                     await member.copy_round(self._stopping)
-            except KafkaError as error:
+            except kafka_errors.KafkaError as error:
                 return error
         return None
 
 
-def _raise_if_it_lasts(topic: KeptTopic, error: KafkaError) -> None:
+def _raise_if_it_lasts(topic: kept_topic.KeptTopic, error: kafka_errors.KafkaError) -> None:
     """Raise what the next session would meet, too, with what to do."""
     found = next((each for each in (error, error.__cause__) if isinstance(each, _PASSING)), error)
     if isinstance(found, _PASSING) or found.retriable:
         return
     remedy = "Check the rights of this user (docs/kafka.md) and the settings of the topic."
-    if isinstance(found, MessageSizeTooLargeError):
+    if isinstance(found, kafka_errors.MessageSizeTooLargeError):
         remedy = f"Raise max.message.bytes of {topic.name}."
     raise StreamerError(f"Cannot copy kept pages to {topic.name}: {found!r}. {remedy}") from error
 
@@ -162,7 +151,7 @@ def _raise_if_it_lasts(topic: KeptTopic, error: KafkaError) -> None:
 class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
     """A member of the group: it has partitions of verdicts, and copies their pages."""
 
-    def __init__(self, client: Options, topic: KeptTopic, metrics: CopyMetrics) -> None:
+    def __init__(self, client: Options, topic: kept_topic.KeptTopic, metrics: CopyMetrics) -> None:
         self._client = client
         self._topic = topic
         self._metrics = metrics
@@ -223,9 +212,7 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
             KafkaError: this session is over.
             StreamerError: the copying cannot continue.
         """
-        began = time.monotonic()
-        generation = self._generation
-        verdicts = self._topic.names.verdicts
+        began, generation, verdicts = time.monotonic(), self._generation, self._topic.names.verdicts
         starts = {
             TopicPartition(verdicts, partition): copier.position
             for partition, copier in self._copiers.items()
@@ -240,7 +227,10 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
                     for place, records in found.items()
                 )
                 self._fetcher.pause()
-            self._observe_lag()
+            for partition, copier in self._copiers.items():
+                end = self._verdicts.highwater(TopicPartition(verdicts, partition))
+                if end is not None:
+                    self._metrics.lag.labels(partition).set(max(0, end - copier.position))
         if 0 < sum(map(len, found.values())) < VERDICTS_MAX:
             await wait_at_most(began + ROUND_SECONDS - time.monotonic(), stopping)
 
@@ -255,10 +245,19 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         }
         await _gather(copier.producer.start() for copier in self._copiers.values())
         verdicts, committed = topic.names.verdicts, await self._read_committed()
-        if not committed and await has_copies(self._reader, topic.name, topic.names.index):
+        if not committed and await kept_topic.has_copies(
+            self._reader, topic.name, topic.names.index
+        ):
             committed = await self._read_committed()  # another member may have begun meanwhile
             if not committed:
-                raise StoreMismatch(_describe_forgotten(topic))
+                group = topic.names.kept_group
+                raise StoreMismatch(
+                    f"The topic {topic.name} has copies of this index, and the group {group} has "
+                    "no offsets any more: brokers forget them a week after the last member left "
+                    "(offsets.retention.minutes). Name a new --kept-topic to copy from the first "
+                    f"verdict on, or set the group's offsets in {verdicts} "
+                    "(kafka-consumer-groups --reset-offsets)."
+                )
         self._fetcher.assign(self._pages)
         for partition, copier in self._copiers.items():
             bounds = await self._reader.bounds(verdicts, partition)
@@ -270,18 +269,11 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
 
     async def _read_committed(self) -> dict[int, tuple[int, str]]:
         """Return where the group is in all partitions of verdicts."""
-        names = self._topic.names
-        partitions = await self._reader.partitions(names.verdicts)
-        return await stable_offsets(
-            self._reader.admin, names.kept_group, names.verdicts, partitions
+        reader, names = self._reader, self._topic.names
+        partitions = await reader.partitions(names.verdicts)
+        return await kept_topic.stable_offsets(
+            reader.admin, names.kept_group, names.verdicts, partitions
         )
-
-    def _observe_lag(self) -> None:
-        for partition, copier in self._copiers.items():
-            place = TopicPartition(self._topic.names.verdicts, partition)
-            end = self._verdicts.highwater(place)
-            if end is not None:
-                self._metrics.lag.labels(partition).set(max(0, end - copier.position))
 
     async def _stop_producers(self) -> None:
         copiers, self._copiers = self._copiers, {}
@@ -298,7 +290,7 @@ class _Copier:
     """Copies the pages that the verdicts of one partition name; `progress` is how far it is."""
 
     _client: Options
-    _topic: KeptTopic
+    _topic: kept_topic.KeptTopic
     _partition: int
     _fetcher: PageFetcher
     _metrics: CopyMetrics
@@ -307,7 +299,7 @@ class _Copier:
     def __post_init__(self) -> None:
         names = self._topic.names
         self._place = TopicPartition(names.verdicts, self._partition)
-        self._progress = CopyProgress(*self._topic.ids)
+        self._progress = kept_topic.CopyProgress(*self._topic.ids)
         own = f"{names.kept_group}.{self._partition}"
         self.producer = AIOKafkaProducer(**self._client, transactional_id=own)
 
@@ -322,10 +314,16 @@ class _Copier:
         if committed is None:
             return start
         self.position, text = committed
-        if (found := decode_progress(text)) is not None:
+        if (found := kept_topic.decode_progress(text)) is not None:
             self._progress = found
             if (found.verdicts, found.log) != self._topic.ids or self.position > end:
-                raise StoreMismatch(_describe_made_again(self._topic))
+                names = self._topic.names
+                raise StoreMismatch(
+                    f"The group {names.kept_group} has copied from other verdicts than "
+                    f"{names.verdicts} has: that topic, or the log {names.log(0)}, was deleted and "
+                    "made again. Use another --index-name; or delete the group and name a new "
+                    "--kept-topic."
+                )
         self._go_on_at(start)
         return self.position
 
@@ -342,15 +340,29 @@ class _Copier:
             self._go_on_at(min(start, first))
         rest = deque(records)
         while rest:
+            copies, size = defaultdict[int, list[Message]](list), 0
             async with self.producer.transaction():
-                copies = _Copies(self.producer, self._topic)
                 end = time.monotonic() + TRANSACTION_SECONDS
-                while rest and copies.bytes < TRANSACTION_BYTES and time.monotonic() < end:
+                while rest and size < TRANSACTION_BYTES and time.monotonic() < end:
                     self.position = rest[0].offset + 1
-                    await self._copy_one(rest.popleft(), copies)
-                await copies.arrived()
+                    if page := await self._kept_page(rest.popleft()):
+                        copies[page.partition % self._topic.partitions].append(self._copy_of(page))
+                        size += len(page.value or b"")
+                await self._send(copies)
                 await self.send_position()
-            self._metrics.copied.inc(copies.count)
+            self._metrics.copied.inc(sum(map(len, copies.values())))
+
+    async def _send(self, copies: Mapping[int, Sequence[Message]]) -> None:
+        """Send copies by partition, and wait until all have arrived.
+
+        Raises:
+            KafkaError: they have not.
+        """
+        await _gather([
+            await self.producer.send_batch(batch, self._topic.name, partition=partition)
+            for partition, messages in copies.items()
+            for batch in batches_of(messages, self._topic.bytes_max, zstd=True, transactional=True)
+        ])  # fmt: skip
 
     async def send_position(self) -> None:
         """Have the transaction commit where this partition is."""
@@ -359,7 +371,8 @@ class _Copier:
             {self._place: offset}, self._topic.names.kept_group
         )
 
-    async def _copy_one(self, record: Any, copies: _Copies) -> None:  # noqa: ANN401 - the client's
+    async def _kept_page(self, record: Any) -> Any | None:  # noqa: ANN401 - the client's
+        """Return the page that a message with a verdict says to copy, if it does."""
         is_new = self._progress.advance(record.headers)
         try:
             judged = _decode(record.value or b"")
@@ -371,23 +384,27 @@ class _Copier:
                 offset=record.offset, reason="Another program wrote it.",
             )  # fmt: skip
         if not is_new or judged.verdict is not Decision.UNIQUE:
-            return
+            return None
         page = judged.page
-        if original := await self._fetcher.at(page.partition, page.offset):
-            await copies.add(original)
-        else:
+        original = await self._fetcher.at(page.partition, page.offset)
+        if original is None:
             self._note_expired("pages", page.partition, page.offset, page.offset + 1)
+        return original
+
+    def _copy_of(self, page: Any) -> Message:  # noqa: ANN401 - as above
+        place = f"{page.topic}/{page.partition}@{page.offset}"
+        ours = (INDEX, self._topic.names.index.encode()), (PAGE, place.encode())
+        return page.key, page.value, [*page.headers, *ours], page.timestamp
 
     def _go_on_at(self, start: int) -> None:
         """Skip the verdicts before `start`, if any are left: they have expired."""
         if self.position < start:
-            self._note_expired("verdicts", self._place.partition, self.position, start)
+            self._note_expired("verdicts", self._partition, self.position, start)
             self.position = start
 
     def _note_expired(self, what: str, partition: int, start: int, end: int) -> None:
         """Count what has expired uncopied; raise StoreMismatch unless it may be left out."""
-        names = self._topic.names
-        where = names.pages if what == "pages" else names.verdicts
+        where = self._topic.names.pages if what == "pages" else self._topic.names.verdicts
         if not self._topic.skips_expired:
             raise StoreMismatch(
                 f"The topic {where} has lost {what} that were not copied to {self._topic.name} "
@@ -399,70 +416,8 @@ class _Copier:
         _log.warning(f"kept_{what}_expired", topic=where, partition=partition, start=start, end=end)
 
 
-class _Copies:
-    """The copies of a transaction, packed by partition; `bytes` counts values."""
-
-    def __init__(self, producer: AIOKafkaProducer, topic: KeptTopic) -> None:
-        self._producer = producer
-        self._topic = topic
-        self._batches: dict[int, BatchBuilder] = {}
-        self._sent: list[asyncio.Future[Any]] = []
-        self.bytes = self.count = 0
-
-    async def add(self, original: Any) -> None:  # noqa: ANN401 - the client library's message
-        """Add a copy; send a batch that is full."""
-        place = f"{original.topic}/{original.partition}@{original.offset}"
-        ours = ((INDEX, self._topic.names.index.encode()), (PAGE, place.encode()))
-        headers = [*original.headers, *ours]
-        message = original.key, original.value, headers, original.timestamp
-        partition = original.partition % self._topic.partitions
-        batch = self._batches.get(partition)
-        if batch is None or not append_to(batch, message):
-            if batch is not None:
-                await self._send(partition, batch)
-            self._batches[partition] = batch_of(
-                message, self._topic.bytes_max, DefaultRecordBatch.CODEC_ZSTD, transactional=True
-            )
-        self.count += 1
-        self.bytes += len(original.value or b"")
-
-    async def arrived(self) -> None:
-        """Send what is left, and wait until all has arrived.
-
-        Raises:
-            KafkaError: it has not.
-        """
-        for partition, batch in self._batches.items():
-            await self._send(partition, batch)
-        await _gather(self._sent)
-
-    async def _send(self, partition: int, batch: BatchBuilder) -> None:
-        self._sent.append(
-            await self._producer.send_batch(batch, self._topic.name, partition=partition)
-        )
-
-
 async def _gather(work: Iterable[Awaitable[Any]]) -> None:
     """Wait until all of it has ended; raise the first error."""
     for ended in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(ended, BaseException):
             raise ended
-
-
-def _describe_made_again(topic: KeptTopic) -> str:
-    names = topic.names
-    return (
-        f"The group {names.kept_group} has copied from other verdicts than {names.verdicts} has: "
-        f"that topic, or the log {names.log(0)}, was deleted and made again. Use another "
-        "--index-name; or delete the group and name a new --kept-topic."
-    )
-
-
-def _describe_forgotten(topic: KeptTopic) -> str:
-    names = topic.names
-    return (
-        f"The topic {topic.name} has copies of this index, and the group {names.kept_group} has no "
-        "offsets any more: brokers forget them a week after the last member left "
-        "(offsets.retention.minutes). Name a new --kept-topic to copy from the first verdict on, "
-        f"or set the group's offsets in {names.verdicts} (kafka-consumer-groups --reset-offsets)."
-    )

@@ -15,7 +15,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
-from contextlib import closing
+from contextlib import AsyncExitStack, closing
 from itertools import count, takewhile
 from pathlib import Path
 from typing import NamedTuple
@@ -76,10 +76,8 @@ async def forget_in_log(
         try:
             for first in range(0, len(all_terms), TERMS_A_RECORD):
                 record = forget_record(Forget(all_terms[first : first + TERMS_A_RECORD], ask))
-                for shard in shards:
-                    await publisher.publish_one(
-                        names.log(shard), wire.pack_record(record, identity)
-                    )
+                for log in map(names.log, shards):
+                    await publisher.publish_one(log, wire.pack_record(record, identity))
         finally:
             await publisher.stop()
         return await _wait_for_answers(reader, names, (ask, start, len(shards)), wait_s)
@@ -143,36 +141,30 @@ async def count_in_log(
         StoreMismatch: the beginning of a log is gone.
         StreamerError: the brokers are away or refuse.
     """
-    async with reader_of(connection) as reader:
+    pages = 0
+    async with reader_of(connection) as reader, AsyncExitStack() as stack:
         identity = await _identity(reader, names)
-        with closing(ReferenceIndexes(tuple(also), identity.fingerprint)) as references:
-            logs = [names.log(shard) for shard in await _shards(reader, names)]
-            return sum([await _count(reader, log, terms, identity, references) for log in logs])
-
-
-async def _count(
-    reader: Reader,
-    log: str,
-    terms: Sequence[Term],
-    identity: wire.LogIdentity,
-    references: ReferenceIndexes,
-) -> int:
-    start, end = await reader.bounds(log, 0)
-    if start:
-        raise StoreMismatch(
-            f"The log {log} begins at offset {start}: what was before is gone, so the pages cannot "
-            "be counted here. Count in the worker's folder: `streamer forget DIR --dry-run`."
-        )
-    bands = await bands_of_log(reader, log, end, identity)
-    with (
-        tempfile.TemporaryDirectory(prefix="streamer-forget-") as folder,
-        closing(FreshShard(Path(folder), bands, references=references)) as fresh,
-    ):
-        async for chunk in reader.read(log, 0, 0, end):
-            for message in chunk.records:
-                fresh.take(wire.unpack_record(message.value, identity))
-        fresh.flush(b"")
-        return forget(fresh.store, Forget([*terms]), dry_run=True)
+        references = ReferenceIndexes(tuple(also), identity.fingerprint)
+        stack.callback(references.close)
+        for log in map(names.log, await _shards(reader, names)):
+            start, end = await reader.bounds(log, 0)
+            if start:
+                raise StoreMismatch(
+                    f"The log {log} begins at offset {start}: what was before is gone, so the "
+                    "pages cannot be counted here. Count in the worker's folder: `streamer forget "
+                    "DIR --dry-run`."
+                )
+            bands = await bands_of_log(reader, log, end, identity)
+            with (
+                tempfile.TemporaryDirectory(prefix="streamer-forget-") as folder,
+                closing(FreshShard(Path(folder), bands, references=references)) as fresh,
+            ):
+                async for chunk in reader.read(log, 0, 0, end):
+                    for message in chunk.records:
+                        fresh.take(wire.unpack_record(message.value, identity))
+                fresh.flush(b"")
+                pages += forget(fresh.store, Forget([*terms]), dry_run=True)
+    return pages
 
 
 async def _identity(reader: Reader, names: Names) -> wire.LogIdentity:
@@ -250,14 +242,6 @@ async def _find_before_oldest(reader: Reader, names: Names, folder: SnapshotFold
             "folder that a worker was given as --snapshot-to."
         )
     log = names.log(position.shard)
-    await _check_log(reader, log, position, folder)
-    start, _ = await reader.bounds(log, 0)
-    return Trimmed(log, number, start, max(start, position.offset - 1))
-
-
-async def _check_log(
-    reader: Reader, log: str, position: wire.LogPosition, folder: SnapshotFolder
-) -> None:
     await reader.partitions(log)  # reports a missing log as such
     if (found := await topic_id(reader.admin, log)) != position.log_id:
         raise StoreMismatch(
@@ -265,3 +249,5 @@ async def _check_log(
             f"of {log} is {found}). Check --index-name and --brokers."
         )
     wire.check_bounds(folder.name, position, await log_bounds(reader, log, position.offset))
+    start, _ = await reader.bounds(log, 0)
+    return Trimmed(log, number, start, max(start, position.offset - 1))

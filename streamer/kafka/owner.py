@@ -129,8 +129,8 @@ class Owner(Judge):
         def show() -> None:
             rows = self.store.meta.rows if self.store.meta else 0
             try:
-                metrics.observe_store(rows, self.store.size_bytes(), self.lookup)
-                metrics.observe_disk(self.stored_offset, shutil.disk_usage(self._path).free)
+                size, free = self.store.size_bytes(), shutil.disk_usage(self._path).free
+                metrics.observe_store(rows, size, self.lookup, self.stored_offset, free)
             except OSError as error:
                 _log.warning("metrics_incomplete", shard=self.number, reason=str(error))
 
@@ -145,11 +145,10 @@ class Owner(Judge):
             StoreMismatch: a record is of another version, or not of this index.
         """
         records = [wire.unpack_record(message.value, self.identity) for message in chunk.records]
-        return [(record, self._look_up_pages(record)) for record in records]
-
-    def _look_up_pages(self, record: Record) -> Found | None:
-        items = record.items
-        return self.shard.look_up(items) if isinstance(items, Pages) and len(items) else None
+        return [
+            (record, self.shard.look_up(pages) if isinstance(pages, Pages) and len(pages) else None)
+            for record, pages in ((each, each.items) for each in records)
+        ]
 
     def fold(self, chunk: Fetched, read: Sequence[ReadRecord]) -> list[Emitted]:
         """Apply a chunk that is read; return its messages, each with what it leads to.

@@ -12,19 +12,13 @@ from dataclasses import dataclass
 
 from aiokafka.errors import GroupAuthorizationFailedError, KafkaError
 
+from streamer.config import Settings
 from streamer.errors import InputError, StoreMismatch, StreamerError
 from streamer.index.messages import config_record
 from streamer.index.settings import IndexSettings
+from streamer.kafka import topics
 from streamer.kafka.publisher import Publisher
 from streamer.kafka.reader import Reader
-from streamer.kafka.topics import (
-    Names,
-    dead_letter_bytes_max,
-    ensure_topic,
-    index_topics,
-    topic_config,
-    topic_id,
-)
 from streamer.kafka.wire import LogBounds, LogIdentity, pack_record, unpack_record
 
 
@@ -38,17 +32,12 @@ class PreparedIndex:
     dead_letter_partitions: int
     dead_letter_bytes_max: int
 
-    def topic_ids(self, names: Names) -> dict[str, str]:
-        """Return the ids of the topics whose offsets the index holds, by name."""
-        logs = {names.log(shard): found for shard, found in enumerate(self.log_ids)}
-        return {names.pages: self.identity.origin, **logs}
-
 
 async def prepare(
-    reader: Reader, publisher: Publisher, names: Names, settings: IndexSettings, fingerprint: str,
-    replicas: int, verdict_partitions: int,
+    reader: Reader, publisher: Publisher, names: topics.Names, index: IndexSettings,
+    fingerprint: str, settings: Settings,
 ) -> PreparedIndex:  # fmt: skip
-    """Make or check all topics of an index.
+    """Make or check all topics of an index, with the settings of its verdicts and of this worker.
 
     Raises:
         InputError: there is no topic of pages.
@@ -62,21 +51,21 @@ async def prepare(
             f"There is no topic {names.pages} to read pages from. Make it, load one with "
             "`streamer produce`, or name another with --input-topic."
         ) from error
-    config = await topic_config(reader.admin, names.pages)
+    config = await topics.topic_config(reader.admin, names.pages)
     pages = len(partitions), int(config["max.message.bytes"])
-    for topic in index_topics(names, pages, verdict_partitions, replicas):
-        await ensure_topic(reader.admin, topic)
-    origin, shards = await topic_id(reader.admin, names.pages), names.shards(len(partitions))
+    for topic in topics.index_topics(names, pages, settings.verdict_partitions, settings.replicas):
+        await topics.ensure_topic(reader.admin, topic)
+    origin, shards = await topics.topic_id(reader.admin, names.pages), names.shards(len(partitions))
     identity = LogIdentity(fingerprint, origin, names.per_partition)
-    first = pack_record(config_record(settings, 0), identity)
+    first = pack_record(config_record(index, 0), identity)
     for log in await _logs_to_begin(reader, names, identity, shards):
         await publisher.publish_one(log, first)
     return PreparedIndex(
         identity,
-        tuple([await topic_id(reader.admin, names.log(i)) for i in shards]),
+        tuple([await topics.topic_id(reader.admin, names.log(i)) for i in shards]),
         len(await reader.partitions(names.verdicts)),
         len(await reader.partitions(names.dead_letters)),
-        dead_letter_bytes_max(pages[1]),
+        topics.dead_letter_bytes_max(pages[1]),
     )
 
 
@@ -106,7 +95,7 @@ async def log_bounds(reader: Reader, log: str, position: int) -> LogBounds:
 
 
 async def _logs_to_begin(
-    reader: Reader, names: Names, identity: LogIdentity, shards: Iterable[int]
+    reader: Reader, names: topics.Names, identity: LogIdentity, shards: Iterable[int]
 ) -> list[str]:
     """Return the logs that have no record yet; see that the others are of this index.
 

@@ -17,7 +17,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.partitioner import murmur2
 
 from streamer.kafka.connection import Connection
-from streamer.kafka.publisher import open_producer
+from streamer.kafka.publisher import Message, batches_of, open_producer
 from streamer.kafka.reader import reader_of
 from streamer.kafka.topics import MESSAGE_BYTES_MAX, ensure_topic, pages_topic
 from streamer.model import Page
@@ -27,7 +27,6 @@ from streamer.pages.mapping import MessageValue
 from streamer.run.page_reader import PageReader
 from streamer.text.visible import ESCAPED, HTML, visible_text
 
-BATCH_BYTES_MAX = 1 << 20
 BATCHES_WAITING = 32
 
 Progress = Callable[[int, int], None]  # bytes read of all sources, records sent
@@ -65,10 +64,10 @@ async def produce(
         StreamerError: the brokers cannot be reached, or refuse; or as `PageReader.read`.
     """
     sent = Produced()
-    sizes = {"max_batch_size": BATCH_BYTES_MAX, "max_request_size": 2 * MESSAGE_BYTES_MAX}
+    size, options = 2 * MESSAGE_BYTES_MAX, connection.client_options()
     async with (
         reader_of(connection) as brokers,
-        open_producer(connection.client_options(), **sizes) as producer,
+        open_producer(options, max_request_size=size) as producer,
     ):
         await ensure_topic(brokers.admin, pages_topic(topic, partitions, replicas), check=False)
         numbers = sorted(await producer.partitions_for(topic))
@@ -134,20 +133,14 @@ async def _send(
     sent: Produced,
 ) -> list[Future[object]]:
     """Send messages, one batch for a partition at a time; return futures of their arrival."""
-    waiting: dict[int, list[_Message]] = defaultdict(list)
+    waiting = defaultdict[int, list[Message]](list)
     for key, value, headers in messages:
         place = sent.messages if key is None else murmur2(key) & 0x7FFFFFFF
-        waiting[partitions[place % len(partitions)]].append((key, value, headers))
+        waiting[partitions[place % len(partitions)]].append((key, value, headers, None))
         sent.messages += 1
         sent.message_bytes += len(value)
-    futures: list[Future[object]] = []
-    for partition, held in waiting.items():
-        builder = producer.create_batch()
-        for key, value, headers in held:
-            message = {"key": key, "value": value, "headers": headers, "timestamp": None}
-            if builder.append(**message) is None:
-                futures.append(await producer.send_batch(builder, topic, partition=partition))
-                builder = producer.create_batch()
-                builder.append(**message)
-        futures.append(await producer.send_batch(builder, topic, partition=partition))
-    return futures
+    return [
+        await producer.send_batch(batch, topic, partition=partition)
+        for partition, held in waiting.items()
+        for batch in batches_of(held, MESSAGE_BYTES_MAX, zstd=True)
+    ]

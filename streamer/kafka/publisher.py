@@ -33,35 +33,25 @@ class Publisher:
 
     def __init__(self, options: Options) -> None:
         self._producer = AIOKafkaProducer(**options, acks="all", enable_idempotence=True)
-        self._options = options
-        self._teller: AIOKafkaProducer | None = None
-        self._starting_teller = asyncio.Lock()  # the second caller uses what the first has made
+        self._teller = AIOKafkaProducer(  # of `notify`
+            **options, acks=1, request_timeout_ms=round(1000 * TELL_SECONDS_MAX)
+        )
         self._turns: dict[tuple[str, int], asyncio.Lock] = defaultdict(asyncio.Lock)
         self._failed = False
 
     async def start(self) -> None:
         """Connect."""
         await self._producer.start()
+        await self._teller.start()
 
     async def stop(self) -> None:
         """Close the connections; everything published has been awaited by then."""
-        if self._teller:
-            await self._teller.stop()
+        await self._teller.stop()
         await self._producer.stop()
 
     def batches(self, messages: Iterable[Message], bytes_max: int = LOG_BYTES_MAX) -> list[Any]:
-        """Return messages packed for `publish`; may be called in any thread.
-
-        `bytes_max` is what the topic takes of a batch. A message that is larger is compressed.
-        """
-        packed: list[Any] = []
-        for message in messages:
-            if packed and append_to(packed[-1], message):
-                continue
-            packed.append(batch_of(message, bytes_max, DefaultRecordBatch.CODEC_NONE))
-            if packed[-1].size() > bytes_max:
-                packed[-1] = batch_of(message, bytes_max, DefaultRecordBatch.CODEC_ZSTD)
-        return packed
+        """Return messages packed for `publish`, as `batches_of`; may be called in any thread."""
+        return batches_of(messages, bytes_max)
 
     async def publish_one(self, topic: str, data: bytes) -> None:
         """Send one message without a key to partition 0, as `publish`.
@@ -101,8 +91,7 @@ class Publisher:
             StreamerError: the brokers refuse, or there is no such topic.
         """
         try:
-            teller = await self._start_teller()
-            await teller.send_and_wait(topic, data, key=key, partition=0)
+            await self._teller.send_and_wait(topic, data, key=key, partition=0)
         except KafkaError as error:
             missing = isinstance(error, UnknownTopicOrPartitionError)
             if missing or not (error.retriable or isinstance(error, KafkaTimeoutError)):
@@ -111,21 +100,6 @@ class Publisher:
                 ) from error
             return False
         return True
-
-    async def _start_teller(self) -> AIOKafkaProducer:
-        """Return the producer of `notify`, made at the first call."""
-        async with self._starting_teller:
-            if self._teller is None:
-                teller = AIOKafkaProducer(
-                    **self._options, acks=1, request_timeout_ms=round(1000 * TELL_SECONDS_MAX)
-                )
-                try:
-                    await teller.start()
-                except BaseException:
-                    await teller.stop()
-                    raise
-                self._teller = teller
-            return self._teller
 
 
 @asynccontextmanager
@@ -145,17 +119,24 @@ async def open_producer(options: Options, **sizes: int) -> AsyncIterator[AIOKafk
         await producer.stop()
 
 
-def append_to(batch: BatchBuilder, message: Message) -> bool:
-    """Add a message to a batch; return whether there was room for it."""
-    key, value, headers, timestamp = message
-    added = batch.append(key=key, value=value, timestamp=timestamp, headers=headers)
-    return added is not None
+def batches_of(
+    messages: Iterable[Message], bytes_max: int, *, zstd: bool = False, transactional: bool = False
+) -> list[BatchBuilder]:
+    """Return messages in batches, in order, which are compressed with `zstd`.
 
-
-def batch_of(
-    message: Message, bytes_max: int, codec: int, *, transactional: bool = False
-) -> BatchBuilder:
-    """Return a batch that begins with a message, which may be larger than any batch."""
-    batch = BatchBuilder(min(BATCH_BYTES, bytes_max), codec, is_transactional=int(transactional))
-    assert append_to(batch, message), "the first message of a batch always goes in"
-    return batch
+    `bytes_max` is what the topic takes of a batch. A message that is larger is compressed anyhow.
+    """
+    codec = DefaultRecordBatch.CODEC_ZSTD if zstd else DefaultRecordBatch.CODEC_NONE
+    packed: list[BatchBuilder] = []
+    for key, value, headers, timestamp in messages:
+        message = {"key": key, "value": value, "headers": headers, "timestamp": timestamp}
+        if packed and packed[-1].append(**message) is not None:
+            continue
+        for each in (codec, DefaultRecordBatch.CODEC_ZSTD):
+            batch = BatchBuilder(min(BATCH_BYTES, bytes_max), each, is_transactional=transactional)
+            # However large, the first message of a batch always goes in.
+            assert batch.append(**message) is not None, len(value or b"")
+            if batch.size() <= bytes_max:
+                break
+        packed.append(batch)
+    return packed

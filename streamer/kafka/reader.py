@@ -28,17 +28,9 @@ from functools import partial
 from typing import Any, TypeVar
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import errors as kafka_errors
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.conn import AIOKafkaConnection, create_conn
-from aiokafka.errors import (
-    CorruptRecordException,
-    KafkaConnectionError,
-    KafkaError,
-    SaslAuthenticationFailed,
-    UnknownTopicOrPartitionError,
-    UnsupportedSaslMechanismError,
-    for_code,
-)
 from aiokafka.protocol.metadata import MetadataRequest
 
 from streamer.errors import InputError, StreamerError
@@ -117,7 +109,7 @@ async def ask_again(ask: Callable[[], Awaitable[Answered]], patience_s: float) -
     while True:
         try:
             return await ask()
-        except KafkaError as error:
+        except kafka_errors.KafkaError as error:
             if not error.retriable or time.monotonic() >= deadline:
                 raise
         await asyncio.sleep(RETRY_SECONDS)
@@ -144,7 +136,7 @@ class Reader:
             InputError: there is no such topic.
         """
         found = (await self.admin.describe_topics([topic]))[0]
-        if for_code(found["error_code"]) is UnknownTopicOrPartitionError:
+        if kafka_errors.for_code(found["error_code"]) is kafka_errors.UnknownTopicOrPartitionError:
             raise InputError(f"There is no topic {topic}. Name one that exists.")
         return sorted(partition["partition"] for partition in found["partitions"])
 
@@ -290,7 +282,9 @@ def undecodable(starts: Mapping[TopicPartition, int], error: Exception) -> Input
 
 def raise_permission_error(error: Exception) -> None:
     """Raise an error that the brokers reported; return if what they sent is damaged."""
-    if isinstance(error, KafkaError) and not isinstance(error, CorruptRecordException):
+    if isinstance(error, kafka_errors.KafkaError) and not isinstance(
+        error, kafka_errors.CorruptRecordException
+    ):
         raise error
 
 
@@ -317,12 +311,12 @@ async def open_reader(
         await admin.start()
         await consumer.start()
         yield Reader(consumer, admin)
-    except KafkaConnectionError as error:
+    except kafka_errors.KafkaConnectionError as error:
         raise StreamerError(
             f"Cannot reach the brokers {options['bootstrap_servers']}: {error}. Check --brokers; "
             "`make broker` starts one."
         ) from error
-    except KafkaError as error:
+    except kafka_errors.KafkaError as error:
         raise StreamerError(
             f"The brokers {options['bootstrap_servers']} refused: {error!r}."
         ) from error
@@ -363,15 +357,15 @@ _REFUSALS = (  # the first that fits: the kind of error, what it means, what to 
     (ssl.SSLError, "TLS fails", "--security-protocol and --ssl-certfile"),
     (TokenError, "there is no token", "--sasl-token-command"),
     (
-        SaslAuthenticationFailed,
+        kafka_errors.SaslAuthenticationFailed,
         "it refuses the login",
         "--sasl-username and the password, or the token",
     ),
-    (UnsupportedSaslMechanismError, "it refuses the login", "--sasl-mechanism"),
+    (kafka_errors.UnsupportedSaslMechanismError, "it refuses the login", "--sasl-mechanism"),
     (TimeoutError, "it does not answer", "--brokers and --security-protocol"),
     (ConnectionResetError, "it ends the connection", "--security-protocol"),
     (OSError, "it is not reached", "--brokers"),
-    (KafkaError, "it ends the connection", "--security-protocol"),
+    (kafka_errors.KafkaError, "it ends the connection", "--security-protocol"),
     (Exception, "it gives a false answer", "--brokers"),
 )
 
@@ -414,8 +408,17 @@ async def reach(connection: Connection, timeout_s: float = ANSWER_SECONDS) -> No
         try:
             await connection.prepare()
             async with asyncio.timeout(timeout_s):
-                await _greet(server, connection.security_options())
-        except (KafkaError, OSError, ValueError) as error:  # ValueError: a false SCRAM signature
+                broker = await connect(server, connection.security_options())
+                try:
+                    # One that wants SASL says so only when asked for more than its versions.
+                    await broker.send(MetadataRequest([]))
+                finally:
+                    await broker.close()
+        except (
+            kafka_errors.KafkaError,
+            OSError,
+            ValueError,
+        ) as error:  # ValueError: a false SCRAM signature
             causes.append(f"{server}: {cause_of(error)}")
             if isinstance(error, OSError) and not isinstance(error, _LASTING):
                 kind = BrokersAwayError
@@ -435,15 +438,6 @@ async def connect(server: str, security: Mapping[str, Any]) -> AIOKafkaConnectio
     """
     host, _, port = server.rpartition(":")
     return await create_conn(host.strip("[]"), int(port), **security)
-
-
-async def _greet(server: str, security: dict[str, Any]) -> None:
-    broker = await connect(server, security)
-    try:
-        # A broker that wants SASL says so only when asked for more than its versions.
-        await broker.send(MetadataRequest([]))
-    finally:
-        await broker.close()
 
 
 def cause_of(error: Exception) -> str:

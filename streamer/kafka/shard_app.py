@@ -124,10 +124,6 @@ class ShardProgress:
         """Return whether the shard has been assigned here since the start."""
         return self._target is not None
 
-    def is_assigned_now(self, chunks: ChunkConsumer) -> bool:
-        """Return whether the shard is assigned here: what one says that lost it is out of date."""
-        return self.is_assigned and self._partition in chunks.assignment()
-
     @property
     def caught_up(self) -> bool:
         """Return whether the log is folded up to the end that it had at the assignment."""
@@ -144,40 +140,26 @@ class ShardProgress:
         )  # fmt: skip
 
     def observe(self, chunks: ChunkConsumer) -> None:
-        """Set the metrics of the log, and log once that the shard has caught up."""
+        """Set the metrics of the log; log once that the shard has caught up, and what is wrong."""
         if self._partition in chunks.assignment():
             self._end = chunks.highwater(self._partition) or self._end
         committed = chunks.committed(self._partition)
         self._metrics.observe_log(self._owner.offset, self._end, committed)
-        self._tell_when_caught_up()
-        self._warn_of_holes()
-        self._warn_of_dates()
-
-    def _warn_of_holes(self) -> None:
+        log, dates = _log.bind(shard=self._owner.number), self._owner.shard.time
+        if self._assigned_at is not None and self.caught_up:
+            (position, began), self._assigned_at = self._assigned_at, None
+            log.info(
+                "shard_caught_up", position=self._owner.offset,
+                records=self._owner.offset - position, seconds=round(time.monotonic() - began, 3),
+            )  # fmt: skip
         holes = {*self._owner.holes()}
         for hole in sorted(holes - self._holes):
-            _log.warning("records_missing", shard=self._owner.number, reason=hole)
+            log.warning("records_missing", reason=hole)
         self._holes = holes
-
-    def _warn_of_dates(self) -> None:
-        time = self._owner.shard.time
-        more, self._wrong_dates = time.wrong - self._wrong_dates, time.wrong
-        if more:
-            partition, offset = split_ref(time.last_wrong)
-            _log.warning(
-                "wrong_dates", shard=self._owner.number, pages=more, partition=partition,
-                offset=offset,
-            )  # fmt: skip
-
-    def _tell_when_caught_up(self) -> None:
-        if self._assigned_at is None or not self.caught_up:
-            return
-        (position, began), self._assigned_at = self._assigned_at, None
-        folded, seconds = self._owner.offset - position, time.monotonic() - began
-        _log.info(
-            "shard_caught_up", shard=self._owner.number, position=self._owner.offset,
-            records=folded, seconds=round(seconds, 3),
-        )  # fmt: skip
+        if more := dates.wrong - self._wrong_dates:
+            self._wrong_dates = dates.wrong
+            partition, offset = split_ref(dates.last_wrong)
+            log.warning("wrong_dates", pages=more, partition=partition, offset=offset)
 
 
 @dataclass(eq=False)  # Faust hashes what it calls
@@ -199,7 +181,7 @@ class ShardApp:
         self._judge = ThreadPoolExecutor(1, f"shard-{owner.number}")
         self._readers = ThreadPoolExecutor(1, f"read-{owner.number}")
         self._ahead: Ahead[Any, list[ReadRecord]] = Ahead(
-            lambda each: self._readers.submit(self._read, each), CHUNKS_AHEAD
+            lambda each: self._readers.submit(owner.read, each.value), CHUNKS_AHEAD
         )
         self._checkpoint = Checkpoint(owner, self._outlet, self._judge, metrics, fail)
         self._applying = asyncio.Lock()
@@ -266,7 +248,13 @@ class ShardApp:
             first = (await self.app.chunks.earliest_offsets(tp))[tp]
             end = (await self.app.chunks.highwaters(tp))[tp]
             if offset > end:
-                self._fail(StoreMismatch(_ends_before(self._names.log(self.owner.number), end)))
+                self._fail(
+                    StoreMismatch(
+                        f"The log {tp.topic} ends at {end}, its group has committed more: the log "
+                        "has lost records or was made again. Restore it, or use another "
+                        "--index-name."
+                    )
+                )
                 continue
             try:
                 self.owner.check(LogBounds(first, end, None))
@@ -278,16 +266,13 @@ class ShardApp:
             begin = max(position, offset)
             starts[tp] = Start(begin, begin, self.owner.stored_offset)
             if position < offset:
-                self._begin_to_catch_up()
+                self.app.chunks.hold([self._log])
+                if self._catching_up is None or self._catching_up.done():
+                    self._catching_up = begin_task(self._fold_what_is_out(), self._fail)
         return starts
 
-    def _begin_to_catch_up(self) -> None:
-        """Let nothing be delivered until the index is at the committed offset."""
-        self.app.chunks.hold([self._log])
-        if self._catching_up is None or self._catching_up.done():
-            self._catching_up = begin_task(self._fold_what_is_out(), self._fail)
-
     async def _fold_what_is_out(self) -> None:
+        """Bring the index to the committed offset; nothing is delivered before."""
         async with self._applying:
             await self._checkpoint.has_arrived()
             # The committed offset may grow meanwhile: another owner for a time, then us again.
@@ -304,9 +289,6 @@ class ShardApp:
         with fail_on_error(self._fail):
             async for event in stream.noack().events():
                 await self._ahead.put(event)
-
-    def _read(self, event: Any) -> list[ReadRecord]:  # noqa: ANN401 - Faust's event
-        return self.owner.read(event.value)
 
     async def _apply(self) -> None:
         """Apply chunks in order; publish and acknowledge them; flush when it is due."""
@@ -381,9 +363,9 @@ class ShardApp:
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             due = time.monotonic() - self._gauge_sent_at >= REPEAT_SECONDS
-            if not self.progress.is_assigned_now(self.app.chunks) or (
-                self._gauge == self._gauge_sent and not due
-            ):
+            # What one says that has lost the shard is out of date.
+            is_own = self.progress.is_assigned and self._log in self.app.chunks.assignment()
+            if not is_own or (self._gauge == self._gauge_sent and not due):
                 continue
             gauge, key = self._gauge, b"%s%d" % (GAUGE, self.owner.number)
             if await self._publisher.notify(self._names.gauge, pack(gauge), key):
@@ -396,21 +378,11 @@ class ShardApp:
         if shard.settings == self._settings:
             return
         if shard.settings is not None:
-            changes = _changes(shard.settings, self._settings)
+            before, now = shard.settings.model_dump(), self._settings.model_dump()
+            changes = {
+                name: f"{before[name]} -> {now[name]}" for name in now if before[name] != now[name]
+            }
             _log.info("settings_changed", shard=self.owner.number, **changes)
         record = config_record(self._settings, shard.positions.get(CONFIG, 0))
         packed = pack_record(record, self.owner.identity)
         await self._publisher.publish_one(self._names.log(self.owner.number), packed)
-
-
-def _changes(before: IndexSettings, now: IndexSettings) -> dict[str, str]:
-    """Return what changes, by the name of the setting: its values, as OLD -> NEW."""
-    both = zip(before.model_dump().items(), now.model_dump().values(), strict=True)
-    return {name: f"{old} -> {new}" for (name, old), new in both if old != new}
-
-
-def _ends_before(log: str, end: int) -> str:
-    return (
-        f"The log {log} ends at {end}, its group has committed more: the log has lost records or "
-        "was made again. Restore it, or use another --index-name."
-    )

@@ -175,11 +175,23 @@ class SignApp:
         starts: dict[TP, Start] = {}
         for tp, offset in committed.items():
             begin = lane.position(tp) if tp in ahead else offset or lane.position(tp)
+            where = f"Partition {tp.partition} of {tp.topic}"
             if begin > ends[tp]:
-                self._fail(StoreMismatch(_ends_before(tp, begin, ends[tp])))
+                self._fail(
+                    StoreMismatch(
+                        f"{where} ends at {ends[tp]}, but {begin} was reached before: the topic "
+                        "has lost messages or was made again. Use another --index-name."
+                    )
+                )
             if begin < first[tp]:
                 if (begin or tp in ahead) and not self._accept_loss:
-                    self._fail(StoreMismatch(_begins_after(tp, begin, first[tp])))
+                    self._fail(
+                        StoreMismatch(
+                            f"{where} begins at {first[tp]}, but {begin} was reached only: "
+                            f"{first[tp] - begin} messages have expired unread. Start with "
+                            "--accept-loss to go on without them, or use another --index-name."
+                        )
+                    )
                 _log.warning("pages_expired_unread", partition=tp.partition, offset=first[tp])
             starts[tp] = Start(max(begin, first[tp]), begin, begin)
         return starts
@@ -248,7 +260,9 @@ class SignApp:
         """Have the chunks of a lane signed, in order, while its shard keeps up."""
         while True:
             event = await lane.waiting.get()
-            await self._wait_for_index(lane.flow)
+            # Not in a rebalance, which waits for this chunk.
+            while lane.flow.paused and not (self.app.rebalancing or self.app.should_stop):
+                await lane.flow.wait_for_change()
             await lane.ahead.put(event)
 
     def _begin(self, event: Any) -> Future[Signed]:  # noqa: ANN401 - Faust's event
@@ -261,11 +275,6 @@ class SignApp:
         with self._metrics.stage(Stage.PARSE_SIGN):
             return self._signer.sign(event.value, table, turn)
 
-    async def _wait_for_index(self, flow: FlowControl) -> None:
-        """Wait while too much is open; not in a rebalance, which waits for this chunk."""
-        while flow.paused and not (self.app.rebalancing or self.app.should_stop):
-            await flow.wait_for_change()
-
     async def _publish(self, lane: _Lane) -> None:
         """Publish signed chunks in order, as many at once as are ready; acknowledge them."""
         while True:
@@ -276,8 +285,9 @@ class SignApp:
                 records: list[Message] = [
                     (None, record, [], one.timestamp) for one in signed for record in one.records
                 ]
-                batches = self._publisher.batches(records)
-                await self._publisher.publish(self._names.log(lane.shard), 0, batches)
+                await self._publisher.publish(
+                    self._names.log(lane.shard), 0, self._publisher.batches(records)
+                )
             for event, one in zip(events, signed, strict=True):
                 if one.table is not None and not one.table.settle(one.turn, one.end):
                     raise StoreMismatch(f"The chunk at {one.end} was not learned in its order.")
@@ -287,7 +297,7 @@ class SignApp:
                 self._warn_of_missing_fields(one.pages)
                 if self._names.per_partition:
                     self._warn_of_keys(one)
-                self._metrics.counts.newest_dead |= {
+                self._metrics.newest_dead |= {
                     rejected.code: f"{event.message.topic}/{event.message.partition}"
                     f"@{rejected.sequence}"
                     for rejected, _ in one.dead
@@ -331,9 +341,8 @@ class SignApp:
             assigned = consumer.assignment() if self.joined else set()
             self._warn_of_silence({self._names.shard_of(tp.partition) for tp in assigned})
             for tp in assigned:
-                read = consumer.committed(tp) or 0
-                lag = max(0, (consumer.highwater(tp) or 0) - read)
-                self._metrics.observe_lag(tp.partition, lag)
+                lag = (consumer.highwater(tp) or 0) - (consumer.committed(tp) or 0)
+                self._metrics.observe_lag(tp.partition, max(0, lag))
             partitions = {tp.partition for tp in assigned}
             self._metrics.forget(self._partitions - partitions)
             self._partitions = partitions
@@ -354,9 +363,7 @@ class SignApp:
 
     async def _next(self, lane: _Lane) -> tuple[list[Any], list[Signed]]:
         """Return the oldest chunk when it is signed, with those after it that are signed too."""
-        events: list[Any] = []
-        signed: list[Signed] = []
-        size = 0
+        events, signed, size = list[Any](), list[Signed](), 0
         while not signed or (size < BATCH_BYTES and not lane.ahead.is_empty):
             event, one = await lane.ahead.pop()
             events.append(event)
@@ -367,31 +374,12 @@ class SignApp:
     async def _publish_dead_letters(self, signed: Signed) -> None:
         if not signed.dead:
             return
-        names, partition = self._names, signed.partition
-        bytes_max = self._dead_letter_bytes_max
-
-        def pack() -> list[Any]:
-            letters = (
-                dead_letter_message(rejected, original, names, partition, bytes_max)
-                for rejected, original in signed.dead
-            )
-            return self._publisher.batches(letters, bytes_max)
-
-        batches = await asyncio.to_thread(pack)  # what is large is compressed
+        names, partition, bytes_max = self._names, signed.partition, self._dead_letter_bytes_max
+        letters = (
+            dead_letter_message(rejected, original, names, partition, bytes_max)
+            for rejected, original in signed.dead
+        )
+        # In a thread: what is large is compressed.
+        batches = await asyncio.to_thread(self._publisher.batches, letters, bytes_max)
         place = partition % self._dead_letter_partitions
         await self._publisher.publish(names.dead_letters, place, batches)
-
-
-def _ends_before(tp: TP, begin: int, end: int) -> str:
-    return (
-        f"Partition {tp.partition} of {tp.topic} ends at {end}, but {begin} was reached before: "
-        "the topic has lost messages or was made again. Use another --index-name."
-    )
-
-
-def _begins_after(tp: TP, begin: int, first: int) -> str:
-    return (
-        f"Partition {tp.partition} of {tp.topic} begins at {first}, but {begin} was reached only: "
-        f"{first - begin} messages have expired unread. Start with --accept-loss to go on without "
-        "them, or use another --index-name."
-    )

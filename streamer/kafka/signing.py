@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from streamer.index.messages import Forget, Headers, Pages, Record, Tombstone, source_records
+from streamer.index.messages import Forget, Headers, Pages, Record, source_records
 from streamer.kafka.reader import Fetched
 from streamer.kafka.topics import LOG_BYTES_MAX
 from streamer.kafka.wire import LogIdentity, pack_record
@@ -64,7 +64,11 @@ class ChunkSigner:
 
     def _parse(self, chunk: Fetched) -> PageBatch:
         messages = (
-            (each.offset, _limit_key(each.key), add_frame(each.value, each.headers))
+            (
+                each.offset,
+                each.key if len(each.key or b"") <= KEY_BYTES_MAX else None,
+                add_frame(each.value, each.headers),
+            )
             for each in chunk.records
         )
         times = (max(0, each.timestamp) for each in chunk.records)
@@ -89,14 +93,14 @@ class ChunkSigner:
         pages = sign(signer, chunk.partition, batch)
         if self.pass_headers:
             given = {each.offset: each.headers for each in chunk.records if each.headers}
-            passed = [
-                select_headers(given.get(at, ()), self.pass_headers) for at in batch.sequences
-            ]
+            own = (given.get(at, ()) for at in batch.sequences)
+            passed = [select_headers(each, self.pass_headers) for each in own]
             pages.headers = passed if any(passed) else None
-        gone: list[Tombstone] = []
-        if self.takes_tombstones:
-            gone = tombstones_in((each.offset, each.key, each.value) for each in chunk.records)
+        messages = ((each.offset, each.key, each.value) for each in chunk.records)
+        gone = tombstones_in(messages) if self.takes_tombstones else []
         records = source_records(chunk.partition, chunk.start, chunk.end, pages, gone)
+        keys = zip(pages.message_keys, pages.urls, strict=True)
+        alone = sum(key is None or key == url for key, url in keys)
         originals = {message.offset: message for message in chunk.records} if batch.dead else {}
         return Signed(
             [packed for each in records for packed in pack_records(each, self._identity)],
@@ -106,16 +110,10 @@ class ChunkSigner:
             [(letter, originals[letter.sequence]) for letter in batch.dead],
             batch.skipped,
             min((message.timestamp for message in chunk.records), default=None),
-            sum(map(_is_alone, pages.message_keys, pages.urls))
-            if self._identity.per_partition
-            else 0,
+            alone if self._identity.per_partition else 0,
             table,
             turn,
         )
-
-
-def _is_alone(key: bytes | None, url: bytes) -> bool:
-    return key is None or key == url
 
 
 def pack_records(record: Record, identity: LogIdentity) -> list[bytes]:
@@ -148,7 +146,3 @@ def select_headers(headers: Iterable[tuple[str, bytes | None]], names: Collectio
                 passed.append((name, value))
                 room -= size
     return passed
-
-
-def _limit_key(key: bytes | None) -> bytes | None:
-    return None if key is None or len(key) > KEY_BYTES_MAX else key

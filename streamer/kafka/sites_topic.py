@@ -22,6 +22,7 @@ import asyncio
 import hashlib
 import zlib
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -107,7 +108,10 @@ def restore_table(
         copy, number = key[0] if key else COPIES, int.from_bytes(key[1:], "big")
         if copy < COPIES and number < sums.shape[1] and len(value) == PART_BYTES:
             parts[copy][number], sums[copy, number] = value, zlib.crc32(value)
-    notes = [_note_of(messages.get(message_key(copy, _NOTE), b"")) for copy in range(COPIES)]
+    notes = [CopyNote("", 0, 0, b"") for _ in range(COPIES)]
+    for copy in range(COPIES):
+        with suppress(msgspec.MsgspecError, RecursionError):
+            notes[copy] = _decode(messages.get(message_key(copy, _NOTE), b""))
     offsets = [
         note.offset
         if (note.index, note.digest) == (index, _digest(own)) and note.offset <= begin
@@ -128,13 +132,6 @@ def restore_table(
 def message_key(copy: int, number: int) -> bytes:
     """Return the key of a part of a copy, or of its note."""
     return bytes([copy]) + number.to_bytes(4, "big")
-
-
-def _note_of(value: bytes) -> CopyNote:
-    try:
-        return _decode(value)
-    except (msgspec.MsgspecError, RecursionError):
-        return CopyNote("", 0, 0, b"")
 
 
 def _digest(sums: npt.NDArray[np.uint32]) -> bytes:
@@ -166,12 +163,9 @@ class PartitionSites:
         self._tables = {number: self._tables[number] for number in partitions & self._tables.keys()}
 
     async def restore(
-        self,
-        partition: int,
-        begin: int,
-        learn: Callable[[Fetched, SiteMemory], None],
+        self, partition: int, begin: int, learn: Callable[[Fetched, SiteMemory], None],
         is_wanted: Callable[[], bool],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Have the table of a partition know all pages before `begin`; give up once not wanted.
 
         While the brokers are away, it is tried again.

@@ -213,7 +213,13 @@ class _Authenticator:
         """Log in again each time before a session of so many seconds ends."""
         connection = self._connection
         closed = {connection._closed_fut}  # noqa: SLF001 - there is no public way
-        while not (await asyncio.wait(closed, timeout=self._pause(seconds)))[0]:
+        while True:
+            # With the next token, unless the session ends before. A broker takes no second token
+            # within a second.
+            due = self._tokens.due_seconds
+            pause = due if due < _LATEST_SHARE * seconds else _FRESH_SHARE * seconds
+            if (await asyncio.wait(closed, timeout=pause))[0]:
+                return
             try:
                 request = _request(await self._tokens.token())
             except TokenError:
@@ -226,14 +232,6 @@ class _Authenticator:
             except (kafka_errors.KafkaError, OSError) as error:
                 connection.close(exc=error)
                 return
-
-    def _pause(self, seconds: float) -> float:
-        """Return when to log in again: with the next token, unless the session ends before.
-
-        A broker takes no second token within a second.
-        """
-        due = self._tokens.due_seconds
-        return due if due < _LATEST_SHARE * seconds else _FRESH_SHARE * seconds
 
 
 _staying: set[asyncio.Task[None]] = set()  # an event loop itself does not hold on to its tasks

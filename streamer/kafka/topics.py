@@ -15,23 +15,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from io import BytesIO
-from typing import Any
+from typing import Any, Self
 
 import structlog
+from aiokafka import errors as kafka_errors
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import (
-    IncompatibleBrokerVersion,
-    InvalidConfigurationError,
-    KafkaError,
-    NoError,
-    TopicAlreadyExistsError,
-    TopicAuthorizationFailedError,
-    for_code,
-)
 from aiokafka.protocol import types
 from aiokafka.protocol.abstract import AbstractType
-from aiokafka.protocol.api import Request, RequestStruct, Response
+from aiokafka.protocol.api import RequestStruct
+from aiokafka.protocol.struct import Struct
 
 from streamer.errors import InputError, SettingsError, StoreMismatch, StreamerError
 from streamer.kafka.reader import RETRY_SECONDS, Reader, ask_again
@@ -215,33 +208,30 @@ async def ensure_topic(admin: AIOKafkaAdminClient, topic: Topic, *, check: bool 
         SettingsError: it exists with other settings, or with fewer partitions.
         StreamerError: the brokers refuse to make it.
     """
-    any_time = ANY_TIME if topic.any_time else {}
-    code, *reason = await _create(admin, topic, {**topic.config, **any_time})
-    if code == InvalidConfigurationError.errno:
-        code, *reason = await _create(admin, topic, topic.config)
-    if code == TopicAuthorizationFailedError.errno:
-        if (await admin.describe_topics([topic.name]))[0]["error_code"]:
+    name, config = topic.name, dict(topic.config)
+    for more in (ANY_TIME if topic.any_time else {}, {}):
+        new = NewTopic(name, topic.partitions, topic.replicas, topic_configs=config | more)
+        try:
+            answer = await admin.create_topics([new])
+        except kafka_errors.KafkaError as error:
+            raise StreamerError(f"Cannot make the topic {name}: {error}.") from error
+        _, code, *reason = answer.topic_errors[0]
+        if code != kafka_errors.InvalidConfigurationError.errno:
+            break
+    if code == kafka_errors.TopicAuthorizationFailedError.errno:
+        if (await admin.describe_topics([name]))[0]["error_code"]:
             raise StreamerError(
-                f"The topic {topic.name} is missing, or hidden from this user, who may not make "
+                f"The topic {name} is missing, or hidden from this user, who may not make "
                 "it. Make it beforehand, and allow this user to describe it."
             )
-    elif code not in {0, TopicAlreadyExistsError.errno}:
-        raise StreamerError(f"Cannot make the topic {topic.name}: {reason[0] or for_code(code)}.")
-    partitions = await partition_count(admin, topic.name)
+    elif code not in {0, kafka_errors.TopicAlreadyExistsError.errno}:
+        raise StreamerError(
+            f"Cannot make the topic {name}: {reason[0] or kafka_errors.for_code(code)}."
+        )
+    partitions = await partition_count(admin, name)
     if check and code:
         await _check(admin, topic, partitions)
     return bool(code == 0)
-
-
-async def _create(admin: AIOKafkaAdminClient, topic: Topic, config: Mapping[str, str]) -> list[Any]:
-    """Ask for a topic; return the error's code, 0 for none, and its reason if there is one."""
-    new = NewTopic(topic.name, topic.partitions, topic.replicas, topic_configs=dict(config))
-    try:
-        answer = await admin.create_topics([new])
-    except KafkaError as error:
-        raise StreamerError(f"Cannot make the topic {topic.name}: {error}.") from error
-    _, *outcome = answer.topic_errors[0]
-    return list(outcome)
 
 
 async def partition_count(admin: AIOKafkaAdminClient, name: str) -> int:
@@ -293,8 +283,9 @@ async def topic_config(admin: AIOKafkaAdminClient, name: str) -> dict[str, str]:
     ((code, _, _, _, entries),) = [each for answer in answers for each in answer.resources]
     if code:
         raise StreamerError(
-            f"Cannot see the settings of the topic {name}: {for_code(code).__name__}. Check that "
-            "it exists, and that this user may describe its configuration (DescribeConfigs)."
+            f"Cannot see the settings of the topic {name}: {kafka_errors.for_code(code).__name__}. "
+            "Check that it exists, and that this user may describe its configuration "
+            "(DescribeConfigs)."
         )
     return {entry[0]: entry[1] for entry in entries}
 
@@ -302,11 +293,32 @@ async def topic_config(admin: AIOKafkaAdminClient, name: str) -> dict[str, str]:
 _ID_BYTES = 16
 _NO_ID = bytes(_ID_BYTES)
 
+# aiokafka has no types: its classes are Any to mypy, which forbids to inherit from that.
+
+
+class OwnRequest(RequestStruct):  # type: ignore[misc]
+    """A request in a version that aiokafka does not know; RESPONSE_TYPE is what answers it.
+
+    Its fields are those of the sources of Apache Kafka, clients/src/main/resources.
+    """
+
+    API_KEY = API_VERSION = -1
+    SCHEMA = RESPONSE_TYPE = types.Schema()
+    FLEXIBLE_VERSION = True
+
+    def prepare(self, versions: Mapping[int, tuple[int, int]]) -> Self:
+        """Return the request, as the client asks for it, if the broker knows its version."""
+        least, most = versions.get(self.API_KEY, (0, -1))
+        if not least <= self.API_VERSION <= most:
+            raise kafka_errors.IncompatibleBrokerVersion(
+                f"{type(self).__name__} {self.API_VERSION}"
+            )
+        return self
+
+
 # aiokafka asks for metadata in version 5 at most, and only from version 12 on (Kafka 3.0) it has
-# ids of topics. So the one request for that is spelled here, as MetadataRequest.json in the sources
-# of Apache Kafka has it, and of its response what is before the first topic's id and that; the
-# client skips the rest. aiokafka has no types: its classes are Any to mypy, which forbids to
-# inherit from that.
+# ids of topics. Of the response there is what is before the first topic's id, and that; the client
+# skips the rest.
 
 
 class _Uuid(AbstractType):  # type: ignore[misc]
@@ -319,9 +331,7 @@ class _Uuid(AbstractType):  # type: ignore[misc]
         return data.read(_ID_BYTES)
 
 
-class _TopicIdResponse(Response):  # type: ignore[misc]
-    API_KEY = 3
-    API_VERSION = 12
+class _TopicIdResponse(Struct):  # type: ignore[misc]
     _BROKER = (("node", types.Int32), ("host", types.CompactString()), ("port", types.Int32))
     _MORE = (("rack", types.CompactString()), ("tags", types.TaggedFields))
     SCHEMA = types.Schema(
@@ -337,10 +347,8 @@ class _TopicIdResponse(Response):  # type: ignore[misc]
     )
 
 
-class _TopicIdStruct(RequestStruct):  # type: ignore[misc]
-    API_KEY = 3
-    API_VERSION = 12
-    FLEXIBLE_VERSION = True
+class _TopicIdRequest(OwnRequest):
+    API_KEY, API_VERSION = 3, 12
     RESPONSE_TYPE = _TopicIdResponse
     _TOPIC = (("topic_id", _Uuid), ("topic", types.CompactString()), ("tags", types.TaggedFields))
     SCHEMA = types.Schema(
@@ -349,16 +357,6 @@ class _TopicIdStruct(RequestStruct):  # type: ignore[misc]
         ("include_topic_authorized_operations", types.Boolean),
         ("tags", types.TaggedFields),
     )
-
-
-class _TopicIdRequest(Request[_TopicIdStruct]):  # type: ignore[misc]
-    API_KEY = 3
-
-    def __init__(self, topic: str) -> None:
-        self._topic = topic
-
-    def build(self, request_struct_class: type[_TopicIdStruct]) -> _TopicIdStruct:
-        return request_struct_class([(_NO_ID, self._topic, {})], False, False, {})
 
 
 async def check_there(reader: Reader, names: Names) -> None:
@@ -420,12 +418,12 @@ async def topic_id(admin: AIOKafkaAdminClient, topic: str, patience_s: float = 5
     """
     try:
         return await ask_again(partial(_ask_for_id, admin, topic), patience_s)
-    except (IncompatibleBrokerVersion, NotImplementedError) as error:
+    except kafka_errors.IncompatibleBrokerVersion as error:
         raise StreamerError(
             f"The brokers give no ids of topics, as for {topic}. Apache Kafka 3.0 or later is "
             "needed."
         ) from error
-    except KafkaError as error:
+    except kafka_errors.KafkaError as error:
         raise StreamerError(
             f"Cannot find the topic {topic}: {error!r}. Check that it exists, and that we may "
             "describe it."
@@ -434,10 +432,11 @@ async def topic_id(admin: AIOKafkaAdminClient, topic: str, patience_s: float = 5
 
 async def _ask_for_id(admin: AIOKafkaAdminClient, topic: str) -> str:
     client: Any = admin._client  # noqa: SLF001 - the admin client sends no requests of others
-    answer = await client.send(client.get_random_node(), _TopicIdRequest(topic))
-    error = for_code(answer.error_code)
-    if error is not NoError:
+    request = _TopicIdRequest([(_NO_ID, topic, {})], False, False, {})
+    answer = await client.send(client.get_random_node(), request)
+    error = kafka_errors.for_code(answer.error_code)
+    if error is not kafka_errors.NoError:
         raise error(topic)
     if answer.topic_id == _NO_ID:  # an old cluster that was upgraded, but not its metadata
-        raise IncompatibleBrokerVersion(topic)
+        raise kafka_errors.IncompatibleBrokerVersion(topic)
     return bytes(answer.topic_id).hex()

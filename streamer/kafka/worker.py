@@ -17,7 +17,7 @@ import math
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
@@ -29,7 +29,6 @@ import structlog
 from streamer.config import Settings
 from streamer.errors import SettingsError, StoreMismatch, StreamerError
 from streamer.garbage import freeze_gc
-from streamer.kafka.broker_watch import BrokerWatch
 from streamer.kafka.connection import Connection
 from streamer.kafka.gauge import FlowControl, follow, last_gauges
 from streamer.kafka.health import HealthServer
@@ -46,8 +45,8 @@ from streamer.kafka.sign_app import SignApp
 from streamer.kafka.signing import ChunkSigner
 from streamer.kafka.sites_topic import PartitionSites
 from streamer.kafka.tasks import begin_task
-from streamer.kafka.topic_watch import TopicWatch
 from streamer.kafka.topics import Names
+from streamer.kafka.watches import BrokerWatch, TopicWatch
 from streamer.kafka.wire import ShardLog, read_position
 from streamer.kafka.worker_log import configure_logs, log_uncaught
 from streamer.kernel import FOLDER, has_all_compiled
@@ -159,7 +158,7 @@ class WorkerOptions:
             "dead_letters": names.dead_letters,
             "kept": settings.kept_topic or "none",
             "role": str(settings.role),
-            "shards": self._shards_in_words,
+            "shards": "none" if settings.role is Role.SIGN else settings.own_shards or "all",
             "key": identity["key"],
             "health": f"http://{settings.health_host}:{port}" if port else "none",
         }
@@ -168,12 +167,6 @@ class WorkerOptions:
     def signs(self) -> bool:
         """Return whether this worker signs pages."""
         return self.settings.role is not Role.INDEX
-
-    @property
-    def _shards_in_words(self) -> str:
-        if self.settings.role is Role.SIGN:
-            return "none"
-        return self.settings.own_shards or "all"
 
     def shards(self, there: Sequence[int]) -> tuple[int, ...]:
         """Return those of an index's shards that this worker owns.
@@ -227,15 +220,18 @@ class Worker:
     _references: ReferenceIndexes | None = None
     _kept: KeptThread | None = None
     _deadline: asyncio.TimerHandle | None = None
-    _topics: TopicWatch | None = None
     progress: ProgressLog = field(init=False)
-    _signing: SignMetrics = field(init=False)
+    _client: Mapping[str, Any] = field(init=False)  # what every client takes
     _brokers: BrokerWatch = field(init=False)
+    _publisher: Publisher = field(init=False)
+    _prepared: PreparedIndex = field(init=False)  # as what follows, once all is checked
+    _topics: TopicWatch = field(init=False)
+    _faust_options: Mapping[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._signing = SignMetrics(self.metrics)
         signs, owns = self.options.signs, self.options.settings.role is not Role.SIGN
-        self.progress = ProgressLog(self.metrics.counts, signs=signs, owns=owns)
+        self.progress = ProgressLog(self.metrics, signs=signs, owns=owns)
+        self._client = self.options.connection.client_options()
         self._brokers = BrokerWatch(self.options.connection, self.metrics)
 
     def not_ready(self) -> list[str]:
@@ -282,40 +278,37 @@ class Worker:
         Raises:
             StreamerError: the start failed; the message says what to do.
         """
-        publisher = Publisher(self.options.connection.client_options())
+        names, settings = self.options.names, self.options.settings
+        self._publisher = Publisher(self._client)
         self._beside.append(asyncio.create_task(self._brokers.run()))
         try:
-            async with open_reader(self.options.connection.client_options()) as reader:
-                await publisher.start()
-                prepared, flows = await self._open(reader, publisher)
-                kept = await prepare_kept_topic(
-                    reader, self.options.names, prepared, self.options.settings
-                )
-            await self._start(publisher, prepared, flows)
+            async with open_reader(self._client) as reader:
+                await self._publisher.start()
+                flows = await self._open(reader)
+                kept = await prepare_kept_topic(reader, names, self._prepared, settings)
+            await self._start(flows)
             if kept is not None:
-                client = self.options.connection.client_options()
-                self._kept = KeptThread(client, kept, self.metrics.copying, self.fail)
-            role = self.options.settings.role
-            _log.info("worker_started", role=role, shards=list(self.wanted or ()))
+                self._kept = KeptThread(self._client, kept, self.metrics.copying, self.fail)
+            _log.info("worker_started", role=settings.role, shards=list(self.wanted or ()))
             self._beside.append(asyncio.create_task(self.progress.run()))
             await self._stop.wait()
             _log.info("worker_stopping")
-            await self._leave(publisher)
+            await self._leave()
             await self._close()
         finally:
-            await publisher.stop()
+            await self._publisher.stop()
             if self._references is not None:
                 self._references.close()
         _log.info("worker_stopped")
 
-    async def _leave(self, publisher: Publisher) -> None:
+    async def _leave(self) -> None:
         """Do all that needs the brokers, in the order of the pages' way; see `stop`."""
         if self._kept:
             await self._kept.leave()
         if self.signers:
             await self.signers.stop()
         await asyncio.gather(*(app.leave() for app in self.shards))
-        await publisher.stop()
+        await self._publisher.stop()
         for task in self._beside:
             task.cancel()
         await asyncio.gather(*self._beside, return_exceptions=True)
@@ -329,59 +322,57 @@ class Worker:
             return
         closed, late = await asyncio.wait(closing, timeout=CLOSE_SECONDS_MAX)
         if late:
-            self.fail(StreamerError(_describe_not_closed(sorted(closing[each] for each in late))))
+            shards = ", ".join(map(str, sorted(closing[each] for each in late)))
+            self.fail(
+                StreamerError(
+                    f"Shard {shards} could not be written within {CLOSE_SECONDS_MAX:.0f} seconds. "
+                    "What its folder does not hold yet is folded from its log at the next start."
+                )
+            )
         for each in closed:
             each.result()
 
-    async def _open(
-        self, reader: Reader, publisher: Publisher
-    ) -> tuple[PreparedIndex, list[FlowControl]]:
-        """Check everything, and open the shards that this worker owns."""
-        options, names = self.options, self.options.names
-        settings = options.settings
+    async def _open(self, reader: Reader) -> list[FlowControl]:
+        """Check everything, and open the shards that this worker owns; return all shards' flows."""
+        options, names, settings = self.options, self.options.names, self.options.settings
         identity = identity_of(settings.signature, read_secret(options.key_file))
         fingerprint = str(identity["fingerprint"])
         self._references = ReferenceIndexes(settings.also, fingerprint, identity)
         index = self._references.name_in(settings.index)
-        prepared = await prepare(
-            reader, publisher, names, index, fingerprint, settings.replicas,
-            settings.verdict_partitions,
-        )  # fmt: skip
-        client = options.connection.client_options()
-        self._topics = TopicWatch(client, prepared.topic_ids(names), names)
+        self._prepared = prepared = await prepare(
+            reader, self._publisher, names, index, fingerprint, settings
+        )
+        ids = {names.log(shard): found for shard, found in enumerate(prepared.log_ids)}
+        ids[names.pages] = prepared.identity.origin
+        self._topics = TopicWatch(self._client, ids, names)
+        own = {"consumer_group_instance_id": settings.instance_id or None, "topics": self._topics}
+        self._faust_options = options.connection.faust_options() | own
         signs = [names.sign_group] if options.signs else []
         self.wanted = options.shards(range(len(prepared.log_ids)))
         await check_groups(reader, [*signs, *map(names.shard_group, self.wanted)])
-        outlet = Outlet(names, publisher, prepared.verdict_partitions)
+        outlet = Outlet(names, self._publisher, prepared.verdict_partitions)
         for shard in self.wanted:
-            owner = await asyncio.to_thread(self._owner, shard, prepared)
+            owner = await asyncio.to_thread(self._owner, shard)
             owner.check(await log_bounds(reader, names.log(shard), owner.offset))
             metrics = ShardMetrics(self.metrics, owner.shard, shard, settings.head_pages)
             owner.show_in(metrics)
-            catch_up = CatchUp(client, names.log(shard), owner, metrics)
-            app = ShardApp(
-                owner, outlet, catch_up, index, metrics, self.fail,
-                self._faust_options(),
-            )  # fmt: skip
-            self.shards.append(app)
+            catch_up = CatchUp(self._client, names.log(shard), owner, metrics)
+            self.shards.append(
+                ShardApp(owner, outlet, catch_up, index, metrics, self.fail, self._faust_options)
+            )
         gauges = await last_gauges(reader, names.gauge)
-        log_ends = await ends_of(client, map(names.log, range(len(prepared.log_ids))))
+        log_ends = await ends_of(self._client, map(names.log, range(len(prepared.log_ids))))
         flows = [
             FlowControl(settings.window, log_ends[names.log(shard)], log_id)
             for shard, log_id in enumerate(prepared.log_ids)
         ]
         for flow, gauge in product(flows, gauges):
             flow.note_gauge(gauge)
-        return prepared, flows
+        return flows
 
-    def _faust_options(self) -> dict[str, Any]:
-        own = self.options.settings.instance_id or None
-        more = {"consumer_group_instance_id": own, "topics": self._topics}
-        return self.options.connection.faust_options() | more
-
-    def _owner(self, shard: int, prepared: PreparedIndex) -> Owner:
+    def _owner(self, shard: int) -> Owner:
         options, settings = self.options, self.options.settings
-        log = ShardLog(shard, prepared.log_ids[shard], prepared.identity)
+        log = ShardLog(shard, self._prepared.log_ids[shard], self._prepared.identity)
         judging = JudgeOptions(
             LOG_FLUSHES, settings.head_pages,
             settings.index_memory_bytes // len(self.wanted or (0,)), self._references,
@@ -401,47 +392,35 @@ class Worker:
             folder, to, settings.snapshot_seconds, settings.snapshot_keep, report
         )
 
-    async def _start(
-        self, publisher: Publisher, prepared: PreparedIndex, flows: Sequence[FlowControl]
-    ) -> None:
-        options = self.options
-        assert self._topics is not None
+    async def _start(self, flows: Sequence[FlowControl]) -> None:
         self._beside.append(begin_task(self._topics.run(), self.fail))
         starting = [app.start() for app in self.shards]
-        if options.signs:
-            starting.append(self._start_signers(publisher, prepared, flows))
+        if self.options.signs:
+            starting.append(self._start_signers(flows))
         await asyncio.gather(*starting)
 
-    async def _start_signers(
-        self, publisher: Publisher, prepared: PreparedIndex, flows: Sequence[FlowControl]
-    ) -> None:
-        options, settings = self.options, self.options.settings
+    async def _start_signers(self, flows: Sequence[FlowControl]) -> None:
+        options, settings, prepared = self.options, self.options.settings, self._prepared
         secret, signature, sites = read_secret(options.key_file), settings.signature, None
-        client = options.connection.client_options()
         if size := signature.site_memory:
             index = f"{prepared.identity.fingerprint}.{prepared.identity.origin}"
-            sites = PartitionSites(client, options.names, index, size, settings.replicas)
+            sites = PartitionSites(self._client, options.names, index, size, settings.replicas)
         signer = ChunkSigner(
             options.parser, partial(make_index_signer, new_sites(signature), signature, secret),
             prepared.identity,
             takes_tombstones=settings.tombstones == "forget", pass_headers=settings.pass_headers,
         )  # fmt: skip
         self.signers = SignApp(
-            options.names, signer, publisher, flows, self.fail, self._faust_options(),
-            self._signing, prepared.dead_letter_partitions, prepared.dead_letter_bytes_max,
-            settings.signing_threads, partial(ends_of, client), settings.accept_loss, sites,
+            options.names, signer, self._publisher, flows, self.fail, self._faust_options,
+            SignMetrics(self.metrics), prepared.dead_letter_partitions,
+            prepared.dead_letter_bytes_max, settings.signing_threads,
+            partial(ends_of, self._client), settings.accept_loss, sites,
         )  # fmt: skip
-        self._beside.append(begin_task(follow(client, options.names.gauge, flows), self.fail))
+        gauges = follow(self._client, options.names.gauge, flows)
+        self._beside.append(begin_task(gauges, self.fail))
         if sites:
-            self._beside.append(begin_task(sites.run(publisher), self.fail))
+            self._beside.append(begin_task(sites.run(self._publisher), self.fail))
         await self.signers.start()
-
-
-def _describe_not_closed(shards: list[int]) -> str:
-    return (
-        f"Shard {', '.join(map(str, shards))} could not be written within {CLOSE_SECONDS_MAX:.0f} "
-        "seconds. What its folder does not hold yet is folded from its log at the next start."
-    )
 
 
 async def run_worker(options: WorkerOptions) -> None:

@@ -46,16 +46,12 @@ def min_hashes(hashes: Hashes, seeds: HashSeeds) -> minhash.Minima:
     """Return the min-hashes of a set: uint32[hashes of `keys`]."""
     minima = np.full(len(seeds.round_masks) // 2, minhash.EMPTY_MINIMUM, np.uint32)
     minhash.lower_minima(hashes, len(hashes), minima)
-    further = _of_further_rounds(np.sort(mix(hashes, seeds.sketch_mask)))
+    further = np.sort(mix(hashes, seeds.sketch_mask))
+    _, firsts = np.unique(further >> np.uint64(64 - resemblance.DENSE_LEVEL), return_index=True)
+    if len(firsts) > resemblance.LISTED_MAX or len(further) > minhash.FEW_MAX:
+        further = further[firsts]  # the least one of each bin
     minhash.fill_empty(further, len(further), seeds.round_masks, minima)
     return minima
-
-
-def _of_further_rounds(hashes: Hashes) -> Hashes:
-    """Return of ascending sketch hashes all if they are few, else the least one of each bin."""
-    _, firsts = np.unique(hashes >> np.uint64(64 - resemblance.DENSE_LEVEL), return_index=True)
-    few = len(firsts) <= resemblance.LISTED_MAX and len(hashes) <= minhash.FEW_MAX
-    return hashes if few else hashes[firsts]
 
 
 def block_hashes(minima: minhash.Minima, rows: int, seed: int) -> list[int]:

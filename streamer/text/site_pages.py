@@ -213,14 +213,10 @@ def read_pages(
     `scratch` has room for the longest body (visible.py).
     """
     pages, size = len(bodies), int(bodies.lengths.sum())
-    texts = ReadTexts(
-        np.empty(scratch_bytes(size), np.uint8),
-        np.empty(pages, np.int64),
-        np.empty(pages, np.int64),
-        np.empty(pages, np.int64),
-        np.empty((size // _BLOCK_BYTES + blocks.BLOCKS_MAX, blocks.COLUMNS), np.int32),
-        np.empty(pages, np.int64),
-    )
+    starts, ends, counts, firsts = np.empty((4, pages), np.int64)
+    records = np.empty((size // _BLOCK_BYTES + blocks.BLOCKS_MAX, blocks.COLUMNS), np.int32)
+    text = np.empty(scratch_bytes(size), np.uint8)
+    texts = ReadTexts(text, starts, ends, counts, records, firsts)
     room = size // BLOCK_BYTES_MIN + pages
     own = PageBlocks(
         np.empty(room, np.uint64), np.empty(room, np.int32), np.empty(pages, np.int64), urls

@@ -21,7 +21,7 @@ from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
-from streamer.console.crawl_state import CrawlState
+from streamer.console.overview import CrawlState
 from tests.helpers.commands import run
 from tests.helpers.damage import digests
 from tests.helpers.fleet import streamer

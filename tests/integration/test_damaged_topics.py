@@ -14,7 +14,7 @@ from streamer.console.topic_fold import TopicFold
 from streamer.console.view import VerdictView
 from streamer.errors import StreamerError
 from streamer.kafka.connection import Connection
-from streamer.kafka.retry import Which, send_again
+from streamer.kafka.dead_letters import Which, send_again
 from streamer.kafka.topic_input import Wanted
 from streamer.kafka.topics import Names
 from tests.helpers.broker import make_topic, running_broker, send

@@ -5,7 +5,7 @@ import pytest
 from streamer.errors import SettingsError
 from streamer.hosts import host_of, is_same_url, plain_host, same_url_key, split_url
 from streamer.index.forgetting import HOST, names_of_host, terms_of
-from streamer.rules import Rule, RuleFinder
+from streamer.rules import Rule, rule_finder
 
 SPELLINGS = [
     "https://bücher.example/a", "https://BÜCHER.Example./a", "HTTPS://xn--bcher-kva.example/a",
@@ -20,7 +20,7 @@ SPELLINGS = [
 def test_all_spellings_of_a_host_are_one(url: str) -> None:
     assert host_of(url) == "xn--bcher-kva.example"
     rules = [Rule(host="*.example", path="/never", skip=True), Rule(host="BÜCHER.*", skip=True)]
-    assert RuleFinder(rules)(url) is rules[1]
+    assert rule_finder(tuple(rules))(url) is rules[1]
     for named in ("bücher.example", "xn--bcher-kva.example", ".example", "\u3002Example."):
         ((kind, name),) = terms_of((), (named,), None)
         assert kind == HOST

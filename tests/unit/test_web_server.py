@@ -54,7 +54,7 @@ class Served:
 @asynccontextmanager
 async def serving() -> AsyncIterator[Served]:
     served = Served()
-    served.port = await served.server.start(HERE, 0)
+    served.port = await served.server.start(HERE, 0, "")
     try:
         yield served
     finally:

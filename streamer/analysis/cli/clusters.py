@@ -9,6 +9,7 @@ from typing import Annotated, TextIO
 import typer
 from rich.table import Table
 
+from streamer.analysis.cli import check_outputs
 from streamer.analysis.clusters import (
     EARLIEST,
     WRITERS,
@@ -26,8 +27,8 @@ from streamer.cli.progress import amount_bar
 from streamer.cli.terminal import Terminal, figures, open_output
 from streamer.errors import InputError, SettingsError
 from streamer.run.large_clusters import SHARE_MIN, suspicion
-from streamer.run.output_checks import STANDARD_OUTPUT, check_new
-from streamer.run.verdict_lines import VerdictLine
+from streamer.run.output_checks import STANDARD_OUTPUT
+from streamer.run.verdict_lines import NO_PAGE, VerdictLine
 
 Policy = Annotated[
     str,
@@ -55,7 +56,7 @@ class Choice:
 
     def __call__(self, judged: VerdictLine) -> tuple[float, ...]:
         """Return what `group` orders by."""
-        if judged.page is not None:  # else only the number of ranks is asked
+        if judged.page is not NO_PAGE:  # else only the number of ranks is asked
             self._pages += 1
             self._lacking.update(name for name in self._fields if judged.carried.get(name) is None)
         return self._rank(judged)
@@ -102,8 +103,8 @@ def clusters(
         every: List pages without duplicates too, as clusters of one page.
         warn_share: Warn of a cluster that holds this share of a source, 0 to 1.
     """
-    rank = Choice(policy)
-    write = writer(out, verdicts, overwrite=overwrite)
+    rank, write = Choice(policy), writer(out)
+    check_outputs([out], [str(verdicts)], overwrite=overwrite)
     size = verdicts.stat().st_size
     with amount_bar("reading verdicts", 2 * size) as report:
         grouping = group(verdicts, rank, numbering(scope), report, alone=every)
@@ -132,21 +133,16 @@ def write_clusters(out: str, write: Writer, grouping: Grouping, table: Iterator[
         file.flush()  # before a summary is printed
 
 
-def writer(out: str, verdicts: Path, option: str = "--out", *, overwrite: bool) -> Writer:
+def writer(out: str, option: str = "--out") -> Writer:
     """Return what writes the form that the name of the output asks for.
 
     Raises:
-        SettingsError: its ending is none that is known, it is the input, or it cannot be written.
+        SettingsError: its ending is none that is known.
     """
-    if out == STANDARD_OUTPUT:
-        return WRITERS[".jsonl"]
-    path = Path(out)
-    if path.suffix.lower() not in WRITERS:
+    suffix = ".jsonl" if out == STANDARD_OUTPUT else Path(out).suffix.lower()
+    if suffix not in WRITERS:
         raise SettingsError(f"{option} {out} must end in {', '.join(WRITERS)}, or be - for stdout.")
-    if path.exists() and path.samefile(verdicts):
-        raise SettingsError(f"{option} {out} is the file of the verdicts; name another one.")
-    check_new(out, overwrite=overwrite)
-    return WRITERS[path.suffix.lower()]
+    return WRITERS[suffix]
 
 
 def _count(table: Iterator[Row], report: Callable[[int], None]) -> Iterator[Row]:

@@ -107,7 +107,7 @@ def select(
     targets.check([*(str(path) for path in (verdicts, selection.exclude_urls) if path), *files])
     if is_table:
         common_schema(out, _tables(out, sources), _KINDS_APART)
-    write_table = writer(clusters, verdicts, "--clusters", overwrite=True) if clusters else None
+    write_table = writer(clusters, "--clusters") if clusters else None
     excluded = selection.excluded()
     compile_with_bar()
     with amount_bar("reading verdicts", 2 * verdicts.stat().st_size) as report:

@@ -4,7 +4,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from streamer.console.arguments import sort_inputs
+from streamer.console.command import sort_inputs
 from streamer.console.inputs import CutOff, read_batches, witness_of
 from streamer.errors import InputError
 from streamer.run.verdict_files import read_verdicts

@@ -14,8 +14,7 @@ from aiokafka.errors import KafkaConnectionError, KafkaError, TopicAuthorization
 from streamer.console.answers import ConsoleData
 from streamer.console.inputs import FoldedLine
 from streamer.console.overview import OverviewQuery, overview
-from streamer.console.topic_fold import TopicFold
-from streamer.console.topics import Layout
+from streamer.console.topic_fold import Layout, TopicFold
 from streamer.console.view import VerdictView
 from streamer.errors import StreamerError
 from streamer.kafka.connection import Connection

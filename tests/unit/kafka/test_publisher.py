@@ -97,22 +97,3 @@ async def test_no_batch_is_larger_than_its_topic_takes() -> None:
         (b"k", value, [("h", b"v")]) for value in values
     ]
     await made.stop()
-
-
-async def test_two_that_tell_at_once_share_one_producer(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[SlowProducer] = []
-
-    class SlowProducer(FakeProducer):
-        async def start(self) -> None:
-            made.append(self)
-            await settle()
-
-        async def send_and_wait(self, *_message: Any, **_options: Any) -> None:
-            pass
-
-    monkeypatch.setattr("streamer.kafka.publisher.AIOKafkaProducer", SlowProducer)
-    publisher = Publisher({"bootstrap_servers": "nowhere:1"})
-    assert all(
-        await asyncio.gather(publisher.notify("t", b"1", b"k"), publisher.notify("t", b"2", b"k"))
-    )
-    assert len(made) == 1

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streamer.kafka.dead_letters import INDEX
-from streamer.kafka.kept_offsets import CopyProgress, decode_progress, has_copies
+from streamer.kafka.kept_topic import CopyProgress, decode_progress, has_copies
 from streamer.kafka.owner import SEQUENCE
 from streamer.kafka.reader import Fetched
 from tests.helpers.kafka_doubles import FakeMessage

@@ -2,8 +2,7 @@
 
 import pytest
 
-from streamer.kafka.dead_letters import dead_letter_message
-from streamer.kafka.retry import Retried, Which, _is_wanted
+from streamer.kafka.dead_letters import Retried, Which, _is_wanted, dead_letter_message
 from streamer.kafka.topics import Names
 from streamer.pages.chunk import RejectedRecord
 from tests.helpers.kafka_doubles import FakeMessage

@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from streamer.console.answers import ConsoleData
-from streamer.console.crawl_state import LETTERS_MIN, CrawlState, crawl_state
+from streamer.console.overview import LETTERS_MIN, CrawlState, crawl_state
 from streamer.console.state import FoldState, PartitionLag
 from streamer.model import DeadLetter, Verdict
 from tests.helpers.verdict_lines import duplicate, letter, place, unique

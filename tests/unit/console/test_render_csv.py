@@ -2,7 +2,7 @@ import csv
 
 from streamer.console import answers
 from streamer.console.answers import ClusterQuery, ConsoleData, HostsQuery, LettersQuery
-from streamer.console.csv_rows import csv_of
+from streamer.console.render import csv_of
 
 
 def rows_of(text: str) -> list[dict[str, str]]:
