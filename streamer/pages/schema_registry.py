@@ -98,7 +98,7 @@ Headers = Iterable[tuple[str, bytes | None]]
 
 def add_frame(value: bytes | None, headers: Headers) -> bytes | None:
     """Return a message's value with what names its schema before it, where a header has that."""
-    for name, frame in headers if value else ():
+    for name, frame in headers if value and headers else ():
         if name == HEADER and frame and len(frame) == _frame_bytes(frame):
             return frame + (value or b"")
     return value

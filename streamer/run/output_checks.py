@@ -166,9 +166,8 @@ def _check_mark(name: str) -> None:
     """Raise SettingsError if the name of the file that names the index is taken."""
     mark = mark_of(name)
     try:
-        is_own = stat.S_ISREG(mark.lstat().st_mode) and re.fullmatch(
-            rb"(/[^\n]*\n)?", mark.read_bytes()
-        )
+        is_file = stat.S_ISREG(mark.lstat().st_mode)
+        is_own = is_file and re.fullmatch(rb"(/[^\n]*\n)?", mark.read_bytes())
     except FileNotFoundError:
         return
     except OSError:

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from streamer import errors
 from streamer.index import codec
-from streamer.index.codec import BANDS, KEYS, ROWS, SHINGLES, STATE_KEY, URLS, Entry, StoreMeta
+from streamer.index.codec import BANDS, FORMAT, KEYS, ROWS, SHINGLES, URLS, Entry, StoreMeta
 from streamer.index.ports import BEFORE_ALL, FlushedRows, FlushedUrls, Horizon
 from streamer.index.postings import NO_POSTINGS, Postings, sort_postings
 from streamer.index.url_versions import url_entries, url_key
@@ -124,7 +124,7 @@ class Store:
     @property
     def known(self) -> StoreMeta:
         """Return the state of the newest flush; where there is none, that of an empty store."""
-        return self.meta or StoreMeta(codec.FORMAT, {})
+        return self.meta or StoreMeta(FORMAT, {})
 
     def flush(
         self, identity: dict[str, str | int | float], rows: FlushedRows, owner: bytes,
@@ -134,7 +134,7 @@ class Store:
 
         `notes` are stored in addition to the state, in the same step.
         """
-        before = self.meta or StoreMeta(codec.FORMAT, identity)
+        before = self.meta or StoreMeta(FORMAT, identity)
         slot, count = before.next_slot, len(rows.rows)
         postings = sort_postings(rows.keys, rows.masks, rows.rows) if count else NO_POSTINGS
         posted = len(postings.words)
@@ -143,7 +143,7 @@ class Store:
         stretches = join_stretches(before.stretches, codec.Stretch(end, count, posted, *newest))
         dropped = first_to_stay(stretches, rows.horizon)
         after = StoreMeta(
-            format=codec.FORMAT,
+            format=FORMAT,
             identity=identity,
             seq=before.seq + 1,
             next_slot=end,
@@ -161,7 +161,7 @@ class Store:
         kinds = row_blocks.shingle_entries, row_blocks.row_entries, row_blocks.key_entries
         entries = [list(entries_of(rows, slot)) for entries_of in kinds]
         urls_of = url_entries(rows.versions) if rows.versions else []
-        state = STATE_KEY, msgspec.msgpack.encode(after)
+        state = codec.STATE_KEY, msgspec.msgpack.encode(after)
         self._checked().write(entries, state, notes=notes, replaced=urls_of)
         self._witness_state(after)
         self.flushes += 1
@@ -175,7 +175,8 @@ class Store:
         """
         assert self.meta is not None, "a store without a flush has no entries"
         after = msgspec.structs.replace(self.meta, seq=self.meta.seq + 1, **changed)
-        self._checked().write(entries, (STATE_KEY, msgspec.msgpack.encode(after)), in_place=True)
+        state = codec.STATE_KEY, msgspec.msgpack.encode(after)
+        self._checked().write(entries, state, in_place=True)
         self._witness_state(after)
 
     def settle(self, key_blocks: range | None = None, *, urls: bool = False) -> None:
