@@ -55,18 +55,10 @@ INSERT OR IGNORE INTO page (
     ref, url, url_key, host, cluster, basis, similarity, same_url, text_bytes, fingerprint, more
 ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
-_ADD_HOST, _FIND_HOST = (
-    "INSERT OR IGNORE INTO host (name) VALUES (?)",
-    "SELECT number FROM host WHERE name = ?",
-)
-_ADD_FINGERPRINT, _FIND_FINGERPRINT = (
-    "INSERT OR IGNORE INTO fingerprint (name) VALUES (?)",
-    "SELECT number FROM fingerprint WHERE name = ?",
-)
-_ADD_SOURCE, _FIND_SOURCE = (
-    "INSERT OR IGNORE INTO source (topic, partition, other) VALUES (?, ?, ?)",
-    "SELECT number FROM source WHERE topic = ? AND partition = ? AND other = ?",
-)
+_ADD_NAMED = "INSERT OR IGNORE INTO {} (name) VALUES (?)"
+_FIND_NAMED = "SELECT number FROM {} WHERE name = ?"
+_ADD_SOURCE = "INSERT OR IGNORE INTO source (topic, partition, other) VALUES (?, ?, ?)"
+_FIND_SOURCE = "SELECT number FROM source WHERE topic = ? AND partition = ? AND other = ?"
 _ADD_CLUSTER = "INSERT OR IGNORE INTO cluster (ref, url, host) VALUES (?, ?, ?)"
 _ADD_LETTER = """
 INSERT OR IGNORE INTO letter (ref, code, detail, record_key, record, value_bytes)
@@ -76,8 +68,7 @@ VALUES (?, ?, ?, ?, ?, ?)
 _COUNTS = (
     """
     INSERT INTO verdict_count
-    SELECT iif(cluster IS NULL, 'unique', 'duplicate') AS verdict, basis, count(*),
-        sum(text_bytes)
+    SELECT iif(cluster IS NULL, 'unique', 'duplicate') AS verdict, basis, count(*), sum(text_bytes)
     FROM page WHERE number > :page GROUP BY verdict, basis
     ON CONFLICT DO UPDATE SET pages = pages + excluded.pages,
         text_bytes = text_bytes + excluded.text_bytes
@@ -109,8 +100,7 @@ _COUNTS = (
     """,
     """
     INSERT INTO letter_count
-    SELECT code, source, count(*) FROM letter WHERE number > :letter
-    GROUP BY code, source
+    SELECT code, source, count(*) FROM letter WHERE number > :letter GROUP BY code, source
     ON CONFLICT DO UPDATE SET letters = letters + excluded.letters
     """,
 )
@@ -127,9 +117,7 @@ INSERT INTO input (path, position, lines, seen_bytes, witness, note)
 VALUES (:path, 0, 0, 0, '', :note) ON CONFLICT DO UPDATE SET note = :note
 """
 _IS_OTHER = "SELECT count(*) FROM page WHERE ref = ? AND url <> ?"
-_COUNT_OTHERS = """
-UPDATE input SET passed_over = passed_over + :lines WHERE path = :path
-"""
+_COUNT_OTHERS = "UPDATE input SET passed_over = passed_over + :lines WHERE path = :path"
 
 
 def url_key(url: str) -> int:
@@ -147,8 +135,7 @@ class Fold:
     """
 
     def __init__(self, view: VerdictView, files: Sequence[Path]) -> None:
-        self._view = view
-        self._files = files
+        self._view, self._files = view, files
         self._connection = view.open_to_fold()
         self._numbers = _Numbers(self._connection)
         self._tried: dict[str, tuple[int, int]] = {}  # size and time of files at their last reading
@@ -287,13 +274,9 @@ class Fold:
             self._advance(name, path, position, lines, size)
 
     def _take(
-        self,
-        name: str,
-        lines: Sequence[FoldedLine],
-        advance: Callable[[], None],
-        where: str,
+        self, name: str, lines: Sequence[FoldedLine], advance: Callable[[], None], where: str,
         minute: int | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Fold lines, and note what is after them by `advance`, in one transaction.
 
         `minute` is when they were published, since 1970; None: nobody knows.
@@ -412,8 +395,10 @@ class _Numbers:
 
             return number_of
 
-        self.host = numbering(_ADD_HOST, _FIND_HOST)
-        self.fingerprint = numbering(_ADD_FINGERPRINT, _FIND_FINGERPRINT)
+        self.host, self.fingerprint = (
+            numbering(_ADD_NAMED.format(table), _FIND_NAMED.format(table))
+            for table in ("host", "fingerprint")
+        )
         self._source = numbering(_ADD_SOURCE, _FIND_SOURCE)
 
     def ref(self, page: Location, index: str) -> int:
