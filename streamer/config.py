@@ -1,8 +1,7 @@
 """The settings of a run: all panels as one frozen model, of flags, variables, a file and a preset.
 
-`load_settings` refuses what does not go together, with one sentence that names the settings.
-`python -m streamer.config` prints the table of docs/settings.md. The model is built at the edge;
-each part of the program gets only the part that it needs.
+`load_settings` refuses what does not go together, with one sentence that names the settings. The
+model is built at the edge; each part of the program gets only the part that it needs.
 """
 
 # cli/options.py makes typer's options, because the command line of pydantic-settings is argparse's.
@@ -12,7 +11,6 @@ each part of the program gets only the part that it needs.
 from __future__ import annotations
 
 import os
-import sys
 import warnings
 from collections.abc import Mapping
 from functools import cached_property
@@ -399,19 +397,3 @@ def _declare(panel: Any, name: str, described: Described) -> Declared:  # noqa: 
         name, field.annotation, panel.panel, described.text, str(shown).format(own),
         described.form, bool(flag),
     )  # fmt: skip
-
-
-def settings_table() -> str:
-    """Return the table of all settings in Markdown, as docs/settings.md has it."""
-    lines = ["| setting | default | meaning |", "|---|---|---|"]
-    panel = ""
-    for one in list_settings():
-        if one.panel != panel:
-            panel = one.panel
-            lines.append(f"| **{panel}** | | |")
-        lines.append(f"| `{one.name}` | {one.default} | {one.text} |".replace("|  |", "| |"))
-    return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(settings_table())

@@ -27,6 +27,7 @@ with a large share of a source is the sign of a block page, a login form, or a t
 content: then the survivor represents pages that are no duplicates of it.
 """
 
+import itertools
 import math
 from array import array
 from bisect import bisect_left
@@ -48,7 +49,7 @@ import numpy.typing as npt
 from streamer.analysis.verdicts import read_places, read_verdict_at
 from streamer.errors import SettingsError, needs_extra
 from streamer.hosts import host_of
-from streamer.model import SEQUENCE_BITS, Decision, Location, Representative, page_ref, split_ref
+from streamer.model import SEQUENCE_BITS, Location, Representative, page_ref, split_ref
 from streamer.pages.times import number_of, seconds_of
 from streamer.run.large_clusters import SUSPECT_PAGES_MIN, Ints, unite
 from streamer.run.table import write_table
@@ -195,17 +196,10 @@ def group(
     del pairs
     size = path.stat().st_size
     pages = _PairedPages(refs, known, rank, scope)
-    for place, verdict, page in _pages_judged(path, lambda read: progress(size + read)):
-        pages.add(place, verdict, page)
+    for place, verdict in read_places(path, lambda read: progress(size + read)):
+        pages.add(place, verdict)
     order, starts = _order(roots, pages, 1 if alone else 2)
     return Grouping(pages.places[order], refs[order], starts, judged, duplicates, known)
-
-
-def _pages_judged(path: Path, progress: Progress) -> Iterator[tuple[int, VerdictLine, Location]]:
-    """Yield (place of the line, verdict, its page)."""
-    for place, judged in read_places(path, progress):
-        if judged.page is not None:
-            yield place, judged, judged.page
 
 
 def _read_pairs(
@@ -217,14 +211,13 @@ def _read_pairs(
     """
     pairs = array("Q")
     judged = duplicates = 0
-    for _, verdict, page in _pages_judged(path, progress):
-        ref = known.ref(page)
+    for _, verdict in read_places(path, progress):
+        ref = known.ref(verdict.page)
         known.pages[split_ref(ref)[0]] += 1
         judged += 1
         note(ref, verdict)
-        if verdict.verdict is Decision.DUPLICATE and verdict.representative is not None:
-            pairs.append(ref)
-            pairs.append(known.ref(place_of(verdict.representative)))
+        if verdict.representative is not None:
+            pairs.extend((ref, known.ref(place_of(verdict.representative))))
             duplicates += 1
         elif alone:
             pairs.extend((ref, ref))
@@ -245,9 +238,9 @@ class _PairedPages:
         self.scopes = np.zeros(len(refs), np.uint64)
         self.ranks = np.zeros((len(refs), len(rank(VerdictLine()))))
 
-    def add(self, place: int, verdict: VerdictLine, page: Location) -> None:
+    def add(self, place: int, verdict: VerdictLine) -> None:
         """Enter a verdict's page, and the page that it names as its representative."""
-        at = self._find(page)
+        at = self._find(verdict.page)
         if at is not None and not 0 <= self.places[at] < _UNSEEN:
             self._enter(at, place, verdict)
         other = verdict.representative
@@ -274,24 +267,24 @@ def _order(roots: Ints, pages: _PairedPages, size_min: int) -> tuple[Ints, Ints]
     in none.
     """
     order = np.lexsort((pages.places, *pages.ranks.T[::-1], pages.scopes, roots))
+    if not len(order):
+        return order, order
     begins = np.ones(len(order), np.bool_)
-    begins[1:] = False
-    for key in (roots, pages.scopes):
-        ordered = key[order]
-        begins[1:] |= ordered[1:] != ordered[:-1]
-    del ordered
+    begins[1:] = _changes(roots[order]) | _changes(pages.scopes[order])
     starts = np.flatnonzero(begins)
     sizes = np.diff(starts, append=len(order))
-    if not len(starts):
-        return order, starts
-    firsts = np.minimum.reduceat(pages.places[order], starts)
-    chosen = np.argsort(firsts)
+    chosen = np.argsort(np.minimum.reduceat(pages.places[order], starts))
     chosen = chosen[sizes[chosen] >= size_min]
     sizes = sizes[chosen]
     ends = np.cumsum(sizes)
     places = np.arange(sizes.sum())
     places += np.repeat(starts[chosen] - (ends - sizes), sizes)
     return order[places], ends - sizes
+
+
+def _changes(ordered: npt.NDArray[np.number[Any]]) -> npt.NDArray[np.bool_]:
+    changes: npt.NDArray[np.bool_] = ordered[1:] != ordered[:-1]
+    return changes
 
 
 HOSTS_REMEMBERED = 65_536
@@ -367,10 +360,9 @@ def rows(path: Path, grouping: Grouping, excluded: Container[str] = frozenset())
 
     A page whose URL is `excluded` is no survivor, though it is the first of its cluster.
     """
-    sizes = grouping.sizes.tolist()
     with open_verdicts(path) as file:
         places = iter(grouping.places.tolist())
-        for number, size in enumerate(sizes, 1):
+        for number, size in enumerate(grouping.sizes.tolist(), 1):
             for member in range(size):
                 url, page = _page_at(file, next(places))
                 yield Row(number, size, member == 0 and url not in excluded, url, page)
@@ -398,21 +390,22 @@ def suspects(path: Path, grouping: Grouping, share_min: float) -> list[Suspect]:
 
 def write_jsonl(out: TextIO, table: Iterator[Row]) -> None:
     """Write rows as JSON lines."""
-    encode = msgspec.json.Encoder().encode
-    out.writelines(encode(row).decode() + "\n" for row in table)
+    out.writelines(msgspec.json.encode(row).decode() + "\n" for row in table)
 
 
 def write_csv(out: TextIO, table: Iterator[Row]) -> None:
     """Write rows as CSV, after a line of column names; `survivor` is 1 or 0."""
-    write_table(out, [COLUMNS])
-    write_table(
-        out,
+    lines = (
         (
-            (each.cluster, each.pages, int(each.survivor), each.url,
-             each.page.topic, each.page.partition, each.page.offset)
-            for each in table
-        ),
-    )  # fmt: skip
+            each.cluster,
+            each.pages,
+            int(each.survivor),
+            each.url,
+            *msgspec.structs.astuple(each.page),
+        )
+        for each in table
+    )
+    write_table(out, itertools.chain([COLUMNS], lines))
 
 
 WRITERS: dict[str, Callable[[TextIO, Iterator[Row]], None]] = {
@@ -427,7 +420,6 @@ def _page_at(file: BinaryIO, place: int) -> tuple[str, Location]:
     """Return the URL and place of a page by its line, or by ~place of one that names it."""
     judged = read_verdict_at(file, place if place >= 0 else ~place)
     if place >= 0:
-        assert judged.page is not None, place  # others are skipped
         return judged.url, judged.page
     assert judged.representative is not None, place
     return judged.representative.url, place_of(judged.representative)

@@ -239,12 +239,7 @@ def _show(share: float | None, form: str, unit: str = "") -> str:
     return "-" if share is None else f"{share:{form}}{unit}"
 
 
-class _Setup(NamedTuple):
-    """A method as an index would have it, the settings that say how it decides, and by sets."""
-
-    scheme: Scheme
-    settings: SignatureSettings
-    exact: bool
+_Asked = tuple[Scheme, SignatureSettings]
 
 
 class Panel:
@@ -270,11 +265,10 @@ class Panel:
         for name in options:
             if name not in wanted:
                 raise SettingsError(f"The method {name} has options but is not asked; name it too.")
-        self._asked: dict[str, _Setup] = {}
+        self._asked: dict[str, _Asked] = {}
         for name in wanted:
             given = [f"{option}={value}" for option, value in options.get(name, {}).items()]
-            settings = choose(name, options=given, canonical=canonical)
-            self._asked[name] = _set_up(settings, exact=exact)
+            self._ask(name, choose(name, options=given, canonical=canonical), exact=exact)
 
     @classmethod
     def of(cls, settings: SignatureSettings) -> Panel:
@@ -285,8 +279,14 @@ class Panel:
         """
         panel = cls((), {})
         name = "+".join(filter(None, (settings.method, settings.accept)))
-        panel._asked[name] = _set_up(settings, exact=settings.exact)
+        panel._ask(name, settings, exact=settings.exact)
         return panel
+
+    def _ask(self, name: str, settings: SignatureSettings, *, exact: bool) -> None:
+        """Ask a method as an index would have it; its sets, where its sketches stand for some."""
+        exact = exact and settings.measure == Measure.RESEMBLANCE
+        own = settings.model_copy(update={"exact": exact})
+        self._asked[name] = scheme_of(own, SECRET), own
 
     def ask(self, one: PageText, other: PageText) -> list[MethodResult]:
         """Return what each method says of two texts."""
@@ -294,21 +294,15 @@ class Panel:
         return [_result(name, asked, (one, other), words) for name, asked in self._asked.items()]
 
 
-def _set_up(settings: SignatureSettings, *, exact: bool) -> _Setup:
-    by_sets = exact and settings.measure == Measure.RESEMBLANCE
-    return _Setup(scheme_of(settings, SECRET), settings, by_sets)
-
-
 def _result(
-    name: str, asked: _Setup, pages: tuple[PageText, PageText], words: Sequence[list[str]]
+    name: str, asked: _Asked, pages: tuple[PageText, PageText], words: Sequence[list[str]]
 ) -> MethodResult:
     """Return what a method says, by the rule of index/rule.py: share a key, then be similar.
 
     Equal words are a key of their own there, and the only one of a page that is too short; `words`
     are those by the rules of equal content.
     """
-    scheme, settings, by_sets = asked
-    one, other = pages
+    (scheme, settings), (one, other) = asked, pages
     if not (one.words and other.words):
         return MethodResult(name, unavailable="A text has no words.")
     same = words[0] == words[1]
@@ -324,7 +318,7 @@ def _result(
     least = round(settings.threshold * SIMILARITY_ONE)
     decided, exact = decide_similarity(
         int(settings.measure), a.sketch, b.sketch, least,
-        (lambda: (hash_set(a.hashes), hash_set(b.hashes))) if by_sets else None,
+        (lambda: (hash_set(a.hashes), hash_set(b.hashes))) if settings.exact else None,
     )  # fmt: skip
     return MethodResult(
         name=name,

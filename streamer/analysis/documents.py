@@ -70,7 +70,8 @@ def find_texts(
     wanted, urls = set(names), urls or {}
     by_place: defaultdict[str, set[str]] = defaultdict(set)
     for each in wanted:
-        by_place[_cut_folder(each)].add(each)
+        path, _, ordinal = each.rpartition(":")
+        by_place[f"{path.rpartition('/')[2]}:{ordinal}"].add(each)
     found: dict[str, Body] = {}
     alike: dict[str, dict[str, Body]] = {each: {} for each in wanted}
     for body in read_bodies(reader, sources, lambda read, _pages: progress(read)):
@@ -100,13 +101,7 @@ def _find_by_url(names: set[str], url: str, urls: Mapping[str, str]) -> set[str]
     return {each for each in names if urls.get(each, url) == url} if names else names
 
 
-def _cut_folder(place: str) -> str:
-    head, colon, number = place.rpartition(":")
-    return f"{head.rpartition('/')[2]}{colon}{number}"
-
-
 _TYPES = {".html": "text/html", ".htm": "text/html", ".xhtml": "application/xhtml+xml"}
-_TAB = "\t"
 
 
 class Document(NamedTuple):
@@ -134,9 +129,9 @@ class Body(NamedTuple):
     def document(self, canonical: CanonicalOptions) -> Document:
         """Return the text under these options."""
         page = PageText.of_body(self.utf8, self.flags, canonical)
-        if canonical.text == "visible":
-            return Document(self.name, page)
-        return Document(self.name, page, text_parts(self.utf8, canonical.marks(self.flags)))
+        is_main = canonical.text == "main"
+        parts = text_parts(self.utf8, canonical.marks(self.flags)) if is_main else ()
+        return Document(self.name, page, parts)
 
     def document_of(self, kept: KeptIndex) -> Document:
         """Return the text that an index compares of the page, by what it knows of its site.
@@ -210,18 +205,16 @@ def collect(paths: Sequence[Path | str], reader: PageReader, aside: Path | str) 
             pages.append(name)
         else:
             named.append(path)
-    is_it = _tells(aside)
-    sources = [source for source in reader.open(pages) if not is_it(source.name)]
-    named, found = ([path for path in each if not is_it(str(path))] for each in (named, found))
+    sources = [source for source in reader.open(pages) if not _is(aside, source.name)]
+    named, found = ([path for path in each if not _is(aside, path)] for each in (named, found))
     return CollectionFiles(sources, named, found)
 
 
-def _tells(aside: Path | str) -> Callable[[str], bool]:
-    """Return a test whether a name is that of this file."""
-    own = str(aside)
-    if is_remote(own):
-        return name_of(own).__eq__
-    return lambda name: not is_remote(name) and Path(name).samefile(own)
+def _is(file: Path | str, name: Path | str) -> bool:
+    """Return whether a name is that of this file or URL."""
+    if is_remote(str(file)):
+        return name_of(str(file)) == str(name)
+    return not is_remote(str(name)) and Path(name).samefile(file)
 
 
 def read_documents(
@@ -273,13 +266,9 @@ def _body_of_text(name: str, body: bytes) -> Body:
     """Return the body of a file that is one text."""
     if b"\0" in body and not body.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise BinaryFileError(f"{name}: is binary; give plain text or HTML")
-    html = looks_like_html(body, _TYPES.get(_name_of_content(PurePath(name)).suffix.lower()))
+    unpacked = name.lower().removesuffix(".gz").removesuffix(".zst")
+    html = looks_like_html(body, _TYPES.get(PurePath(unpacked).suffix))
     return Body(name, decode_body(body, None, html=html).utf8, HTML if html else 0)
-
-
-def _name_of_content(path: PurePath) -> PurePath:
-    """Return the name that a file has once it is decompressed."""
-    return path.with_suffix("") if path.suffix.lower() in {".gz", ".zst"} else path
 
 
 class _Pair(msgspec.Struct):
@@ -316,7 +305,7 @@ def _both(line: str, where: str) -> tuple[str, str]:
         except msgspec.DecodeError as error:
             raise InputError(f"{where}: {error}; give an object with the texts a and b") from error
         return pair.a, pair.b
-    one, tab, other = line.partition(_TAB)
-    if not tab or _TAB in other:
+    texts = line.split("\t")
+    if len(texts) != 2:  # noqa: PLR2004 - of a pair
         raise InputError(f"{where}: has not two columns; part the two texts by one tab")
-    return one, other
+    return texts[0], texts[1]

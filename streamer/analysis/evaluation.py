@@ -35,22 +35,13 @@ class PageVerdict(NamedTuple, Generic[Page]):
     of: Page | None = None
 
 
-class JudgedVerdict(NamedTuple, Generic[Page]):
-    """A verdict, and the page's resemblance to what it is judged by.
-
-    That is its representative, or, of a page that is said to be unique, the nearest kept page.
-    `of_kept` is false where a representative was not kept before.
-    """
-
-    said: PageVerdict[Page]
-    value: float
-    of_kept: bool
-
-
 def evaluate(
     truth: PageTruth[Page], verdicts: Iterable[PageVerdict[Page]]
-) -> Iterator[JudgedVerdict[Page]]:
+) -> Iterator[tuple[PageVerdict[Page], float, bool]]:
     """Yield each verdict with what is true of its page, which is kept after that if it is unique.
+
+    That is the page's resemblance to its representative, or, of a page that is said to be unique,
+    to the nearest kept page; and whether the representative was kept before.
 
     So `truth` is asked between two verdicts of the pages that were kept before the first of them.
     """
@@ -59,9 +50,9 @@ def evaluate(
         page, is_duplicate, of = said
         if is_duplicate:
             value = 0.0 if of is None else truth.resemblance(page, of)
-            yield JudgedVerdict(said, value, of in kept)
+            yield said, value, of in kept
         else:
-            yield JudgedVerdict(said, truth.best(page), of_kept=True)
+            yield said, truth.best(page), True
             truth.keep(page)
             kept.add(page)
 

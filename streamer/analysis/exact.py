@@ -54,19 +54,12 @@ class ShingleSets:
         return frozenset(self.listed(page))
 
 
-def _plain_shingles(width: int) -> Callable[[PageText], list[str]]:
-    return lambda page: shingles(page.words, width)
-
-
 def shingle_sets(settings: SignatureSettings) -> ShingleSets | None:
     """Return the shingles that decide under these settings; None if the method has no shingles.
 
     Raises:
         SettingsError: the settings need a file that is not there.
     """
-    if settings.is_native:
-        form = CanonicalOptions(text="main" if settings.takes_main_text else "visible")
-        return ShingleSets(settings.shingle_width, form, _plain_shingles(settings.shingle_width))
     scheme = scheme_of(settings, bytes(SECRET_BYTES))
     parameters = scheme.sketch.parameters
     if isinstance(parameters, ShingleParameters):
@@ -74,7 +67,7 @@ def shingle_sets(settings: SignatureSettings) -> ShingleSets | None:
         return ShingleSets(parameters.shingle_width, scheme.canonical, shingler.shingles)
     if scheme.sketch.name == NATIVE:
         width = parameters.shingle_width
-        return ShingleSets(width, scheme.canonical, _plain_shingles(width))
+        return ShingleSets(width, scheme.canonical, lambda page: shingles(page.words, width))
     if isinstance(scheme.sketch, Words):
         return ShingleSets(1, scheme.canonical, number_each_word)
     return None
@@ -178,12 +171,8 @@ def _runs(one: Sequence[str], other: Sequence[str], covered: Sequence[bool]) -> 
 
 def _reach(one: Sequence[str], other: Sequence[str], at: int, place: int) -> int:
     """Return how many shingles are equal from one[at] and other[place] on."""
-    length = 0
-    while (
-        at + length < len(one)
-        and place + length < len(other)
-        and one[at + length] == other[place + length]
-    ):
+    length, most = 0, min(len(one) - at, len(other) - place)
+    while length < most and one[at + length] == other[place + length]:
         length += 1
     return length
 

@@ -21,14 +21,8 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from streamer.analysis.datasets import (
-    Dataset,
-    adjusted_rand_index,
-    count_shared_pairs,
-    pair_outcomes,
-    true_labels,
-    true_pairs,
-)
+from streamer.analysis import datasets
+from streamer.analysis.datasets import Dataset
 from streamer.analysis.evaluation import ConfusionCounts, ratio_text
 from streamer.analysis.sample.score import THRESHOLD, score_pages
 from streamer.errors import SettingsError
@@ -175,12 +169,12 @@ class Yardstick:
     @cached_property
     def pairs(self) -> frozenset[tuple[int, int]]:
         """Return the true pairs."""
-        return true_pairs(self.dataset.pages, self.threshold)
+        return datasets.true_pairs(self.dataset.pages, self.threshold)
 
     @cached_property
     def labels(self) -> list[int]:
         """Return the true clusters, as labels."""
-        return true_labels(self.dataset.pages, self.threshold)
+        return datasets.true_labels(self.dataset.pages, self.threshold)
 
 
 class _Measuring:
@@ -223,9 +217,9 @@ def try_method(
         dataset.name,
         method.name,
         ratios(scored.outcomes),
-        ratios(pair_outcomes(labels, yardstick.pairs)),
-        adjusted_rand_index(labels, yardstick.labels),
-        (count_shared_pairs(labels, labelled), len(labelled)) if labelled else None,
+        ratios(datasets.pair_outcomes(labels, yardstick.pairs)),
+        datasets.adjusted_rand_index(labels, yardstick.labels),
+        (datasets.count_shared_pairs(labels, labelled), len(labelled)) if labelled else None,
         {kind: ratios(one) for kind, one in sorted(scored.kinds.items())},
         len(dataset.pages) / seconds,
         signer.bytes / max(1, signer.pages),

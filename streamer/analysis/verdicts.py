@@ -20,8 +20,6 @@ from streamer.run.verdict_files import open_verdicts
 from streamer.run.verdict_lines import VerdictCheck, VerdictLine
 
 REPORT_LINES = 10_000  # after so many lines `progress` is called
-
-
 _DECODE = msgspec.json.Decoder(VerdictLine).decode
 
 
@@ -40,7 +38,10 @@ def read_places(
         place, any_verdict, check = file.tell(), False, VerdictCheck(path)
         for number, line in enumerate(file, 1):
             if line.strip():
-                judged = _decode(line, path, number)
+                try:
+                    judged = _DECODE(line)
+                except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                    raise InputError(f"{path}:{number}: not a verdict ({error})") from error
                 if judged.verdict is not None:
                     check.check(judged, number)
                     any_verdict = True
@@ -64,13 +65,6 @@ def read_verdict_at(file: BinaryIO, place: int) -> VerdictLine:
     return _DECODE(file.readline())
 
 
-def _decode(line: bytes, path: Path, number: int) -> VerdictLine:
-    try:
-        return _DECODE(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"{path}:{number}: not a verdict ({error})") from error
-
-
 LARGEST = 10
 
 
@@ -92,7 +86,7 @@ def largest_clusters(verdicts: Iterable[VerdictLine], count: int = LARGEST) -> l
     sizes: Counter[Location] = Counter()
     urls: dict[Location, str] = {}
     for said in verdicts:
-        if said.page is None or said.page in judged:
+        if said.page in judged:
             continue
         judged.add(said.page)
         if said.representative is not None:

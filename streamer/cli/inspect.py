@@ -213,8 +213,12 @@ def check(
     if deep:
         if index is None:
             raise SettingsError("--deep needs an index. Name its folder with --index.")
-        for part in index_folder.shard_folders(index):
-            _read_all(index / part, settings.key_file)
+        parts = index_folder.shard_folders(index)
+        errors = [_read_all(index / part, settings.key_file) for part in parts]
+        if failed := [error for error in errors if error is not None]:
+            for error in failed[:-1]:
+                Terminal(stderr=True).fail(str(error))
+            raise failed[-1]
         return
     _print_settings(settings, show_all=show_all)
     if index is None:
@@ -247,8 +251,8 @@ def _print_settings(settings: Settings, *, show_all: bool) -> None:
         console.say(f"{left_out} other settings have their defaults; --all shows what each means.")
 
 
-def _read_all(index: Path, key_file: Path | None) -> None:
-    """Print what is damaged in an index; raise StreamerError if anything is."""
+def _read_all(index: Path, key_file: Path | None) -> StoreDamaged | StoreMismatch | None:
+    """Print what is damaged in an index, and return the error about it, if anything is."""
     with amount_bar("reading", index_bytes(index)) as progress:
         findings = check_index(index, progress)
     is_sound = not any(finding.damage for finding in findings)
@@ -261,11 +265,12 @@ def _read_all(index: Path, key_file: Path | None) -> None:
     if bad := [finding.part for finding in findings if finding.damage]:
         if is_sound:
             own = index_folder.own_key(index)
-            raise StoreMismatch(
+            return StoreMismatch(
                 f"The key does not fit the index {index}, of which all else is sound. Give the one "
                 f"that it was made with as --key-file, or put {own} back from a copy."
             )
-        raise StoreDamaged(str(index), f"in {', '.join(bad)}", DAMAGE_REMEDY)
+        return StoreDamaged(str(index), f"in {', '.join(bad)}", DAMAGE_REMEDY)
+    return None
 
 
 def _key_finding(index: Path, key_file: Path | None) -> Finding:

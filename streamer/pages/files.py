@@ -6,6 +6,7 @@ of its beginning, with the length that the digest covers: so a file that has onl
 again.
 """
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,33 +15,9 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from streamer.errors import InputError
+from streamer.pages import folders, formats
 from streamer.pages.bytestream import FIRST_BYTES, STANDARD_INPUT, ByteStream, first_bytes
 from streamer.pages.chunk import PAGE_BYTES_MAX, Chunk, Ending
-from streamer.pages.folders import (
-    ANY,
-    BESIDE,
-    DOCUMENT_BYTES_MAX,
-    LINK,
-    NO_BODY,
-    NO_FILE,
-    UNKNOWN,
-    FolderChoice,
-    lacks_body,
-    passed_over,
-)
-from streamer.pages.formats import (
-    JSON_LINES,
-    KNOWN_NAMES,
-    POINTER,
-    UTF16,
-    check_charset,
-    fault_of,
-    fault_of_lines,
-    format_by_head,
-    format_by_name,
-    format_of,
-)
-from streamer.pages.identity import FileIdentity, folder_resolver, identify
 from streamer.pages.lists import expand_lists
 from streamer.pages.members import is_skippable
 from streamer.pages.records import Format, InputFile, Records
@@ -48,7 +25,60 @@ from streamer.pages.remote import is_remote, look_up, name_of
 from streamer.pages.stored_file import explaining_disk, read_beginning, status_of
 from streamer.text.charset import other_charset
 
+HEAD_BYTES_MAX = 64 << 10  # of a file, by which it is known
 _CHARSET_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class FileIdentity:
+    """Which file it is: `head_digest` is BLAKE2b-128, in hex, of its first `head_bytes` bytes.
+
+    Of a remote file it is the version (`RemoteObject`), with no bytes.
+    """
+
+    path: str
+    size_bytes: int
+    head_digest: str
+    head_bytes: int
+
+    def is_continued_by(self, path: str) -> bool:
+        """Return whether `path` begins with what this identity covers and is no shorter.
+
+        Raises:
+            InputError: the file cannot be read.
+        """
+        now = identify(path, self.head_bytes)
+        return now.size_bytes >= self.size_bytes and now.head_digest == self.head_digest
+
+
+def folder_resolver() -> Callable[[str], str]:
+    """Return a function as `os.path.realpath` that resolves each folder only once."""
+    known: dict[str, str] = {}
+
+    def resolve(path: str) -> str:
+        if is_remote(path):
+            return name_of(path)
+        folder, _, name = path.rpartition("/")
+        if name in {"", ".", ".."} or os.path.islink(path):  # noqa: PTH114 - of many thousand
+            return os.path.realpath(path)
+        if folder not in known:
+            known[folder] = os.path.realpath(path[: -len(name)])
+        return f"{known[folder].rstrip('/')}/{name}"
+
+    return resolve
+
+
+def identify(path: str, head_bytes: int = HEAD_BYTES_MAX, resolved: str = "") -> FileIdentity:
+    """Return the identity of the file at `path`, its digest over at most `head_bytes`.
+
+    `resolved` is the path without links, if it is known.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    found, head = read_beginning(path, head_bytes)
+    digest = hashlib.blake2b(head, digest_size=16).hexdigest()
+    return FileIdentity(resolved or os.path.realpath(path), found.st_size, digest, len(head))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +121,7 @@ class Source(InputFile):
             kind = self._format(stream)
             if kind.is_utf8 and self.is_regular:
                 head = stream.look(_CHARSET_BYTES)[:_CHARSET_BYTES]
-                check_charset(self.name, head, json=kind is JSON_LINES)
+                formats.check_charset(self.name, head, json=kind is formats.JSON_LINES)
             return kind.open(self, stream)
         except BaseException:
             stream.close()
@@ -127,24 +157,22 @@ class Source(InputFile):
         Raises:
             InputError: the file cannot be read.
         """
-        kind = format_by_name(self.name)
+        kind = formats.format_by_name(self.name)
         if kind is None or kind.small is None:
             return None
-        status, data = self._begin(kind.small_bytes_max + 1)
+        if self.remote is None:
+            found, data = read_beginning(self.name, kind.small_bytes_max + 1)
+            status = status_of(found)
+        else:
+            status, is_small = self.remote.status, self.remote.size <= kind.small_bytes_max
+            data = self.remote.whole() if is_small else b""
         is_whole = 0 < len(data) == status[0] <= kind.small_bytes_max
-        is_small = is_whole and not is_skippable(data) and format_of(self.name, data) is kind
-        if is_small and kind.is_utf8 and other_charset(data, json=kind is JSON_LINES):
-            is_small = False  # which `open` says
-        chunk = kind.small(self, data, complete) if is_small else None
+        if not is_whole or is_skippable(data) or formats.format_of(self.name, data) is not kind:
+            return None
+        if kind.is_utf8 and other_charset(data, json=kind is formats.JSON_LINES):
+            return None  # which `open` says
+        chunk = kind.small(self, data, complete)
         return None if chunk is None else (chunk, status)
-
-    def _begin(self, size: int) -> tuple[tuple[int, ...], bytes]:
-        """Return the status and the first bytes, as stored; none of a remote file with more."""
-        if self.remote is not None:
-            small = self.remote.size < size
-            return self.remote.status, self.remote.whole() if small else b""
-        found, data = read_beginning(self.name, size)
-        return status_of(found), data
 
     def likely_format(self, size: int) -> Format | None:
         """Return the format before anything is read, None of a pipe and of an empty file.
@@ -156,23 +184,23 @@ class Source(InputFile):
             InputError: the file cannot be read.
         """
         if self.remote is not None:
-            return format_by_name(self.name) if self.remote.size else None
+            return formats.format_by_name(self.name) if self.remote.size else None
         head = first_bytes(self.name, size) if self.is_regular else b""
-        return format_of(self.name, head) if head else None
+        return formats.format_of(self.name, head) if head else None
 
     def _format(self, stream: ByteStream) -> Format:
         """Return the format by the first bytes, or else by the name; of a pipe it is lines."""
         if self.is_regular:
             head = stream.beginning(FIRST_BYTES)
-            if self.remote and (fault := fault_of(head, format_by_name(self.name))):
+            if self.remote and (fault := formats.fault_of(head, formats.format_by_name(self.name))):
                 raise InputError(f"{self.name}: {fault}")
-            return format_of(self.name, head)
+            return formats.format_of(self.name, head)
         head = stream.first
-        if found := format_by_head(head):
+        if found := formats.format_by_head(head):
             return found
-        if fault := fault_of(head) or fault_of_lines(head):
+        if fault := formats.fault_of(head) or formats.fault_of_lines(head):
             raise InputError(f"{self.name}: {fault}")
-        return JSON_LINES
+        return formats.JSON_LINES
 
 
 class Sources(NamedTuple):
@@ -188,7 +216,7 @@ def open_sources(
     columns: frozenset[str] | None = None,
     url_prefix: str = "",
     cdx_base: str = "",
-    choice: FolderChoice = ANY,
+    choice: folders.FolderChoice = folders.ANY,
 ) -> Sources:
     """Return the sources that `paths` name, in that order; a file that is named twice comes once.
 
@@ -216,7 +244,7 @@ def open_sources(
                 if there
                 else list_files_below(path, choice)
             )
-            skipped |= others | dict.fromkeys(there.passed_over if there else (), UNKNOWN)
+            skipped |= others | dict.fromkeys(there.passed_over if there else (), folders.UNKNOWN)
             if not found:
                 raise InputError(_describe_no_pages(path, others))
         for name in found:
@@ -232,10 +260,10 @@ def open_sources(
 
 def _describe_no_pages(folder: str, others: Mapping[str, str]) -> str:
     """Return what to say of a folder without pages."""
-    if known := [name for name, kind in others.items() if kind != UNKNOWN]:
+    if known := [name for name, kind in others.items() if kind != folders.UNKNOWN]:
         said = f"{len(known):,} files are passed over, as {known[0]} ({others[known[0]]})"
         return f"{folder}: holds no page files, and {said}; name the files to read as PAGES"
-    return f"{folder}: holds no page files; page files end in {KNOWN_NAMES}"
+    return f"{folder}: holds no page files; page files end in {formats.KNOWN_NAMES}"
 
 
 def _below(given: str, name: str) -> str:
@@ -250,7 +278,7 @@ class FolderFiles(NamedTuple):
     others: dict[str, str]
 
 
-def list_files_below(folder: str, choice: FolderChoice = ANY) -> FolderFiles:
+def list_files_below(folder: str, choice: folders.FolderChoice = folders.ANY) -> FolderFiles:
     """Return the files below `folder`; a page file has the name of one, and is not of another kind.
 
     Of several ranks of formats the lowest is that of the pages: what is next to JSON lines as CSV,
@@ -273,13 +301,13 @@ def _whole(name: str) -> bytes:
 
 
 def _choose(
-    folder: str, files: Sequence[str], choice: FolderChoice, read: Callable[[str], bytes]
+    folder: str, files: Sequence[str], choice: folders.FolderChoice, read: Callable[[str], bytes]
 ) -> FolderFiles:
     """Return which of the files of a folder are its pages."""
     paths = {name: _below(folder, name) for name in files}
     names = {path: name for name, path in paths.items()}
-    formats = {path: kind.name if (kind := format_by_name(path)) else "" for path in names}
-    over = passed_over(formats, choice, lambda path: read(names[path]), folder)
+    known = {path: kind.name if (kind := formats.format_by_name(path)) else "" for path in names}
+    over = folders.passed_over(known, choice, lambda path: read(names[path]), folder)
     left = [name for name in files if paths[name] not in over]
     kinds = {name: kind for name in left if (kind := _kind(name)) is not None}
     documents = _documents(kinds, choice)
@@ -287,42 +315,38 @@ def _choose(
     found = FolderFiles([], {})
     for name in files:
         if name not in kinds:
-            found.others[name] = over.get(paths[name], UNKNOWN)
+            found.others[name] = over.get(paths[name], folders.UNKNOWN)
         elif name in documents:
-            found.others[name] = NO_BODY
+            found.others[name] = folders.NO_BODY
         elif kinds[name].rank == rank or choice.include:
             found.pages.append(name)
         else:
-            found.others[name] = BESIDE
+            found.others[name] = folders.BESIDE
     for kind in {kinds[name].name: kinds[name] for name in found.pages}.values():
         kind.check()
     return found
 
 
-def _documents(kinds: Mapping[str, Format], choice: FolderChoice) -> set[str]:
+def _documents(kinds: Mapping[str, Format], choice: folders.FolderChoice) -> set[str]:
     """Return the files of one JSON document that is no page, where there are other files, too."""
     given = [name for name in kinds if name.lower().endswith(".json") and not is_remote(name)]
     if choice.include or not choice.bodies or not 0 < len(given) < len(kinds):
         return set()
-    sizes = {name: os.path.getsize(name) for name in given}  # noqa: PTH202 - of many thousand
-    return {
-        name
-        for name, size in sizes.items()
-        if size <= DOCUMENT_BYTES_MAX and lacks_body(_whole(name), choice.bodies)
-    }
+    small = (name for name in given if os.path.getsize(name) <= folders.DOCUMENT_BYTES_MAX)  # noqa: PTH202 - of many thousand
+    return {name for name in small if folders.lacks_body(_whole(name), choice.bodies)}
 
 
 def _kind(name: str) -> Format | None:
     """Return the format of a file; None: it is no page file, whatever its name says."""
-    kind = format_by_name(name)
+    kind = formats.format_by_name(name)
     if kind is None or is_remote(name):
         return kind
     head = _readable_head(name)
-    fault = fault_of(head, kind)
-    if UTF16 in fault or POINTER in fault:  # or a table would be missed
+    fault = formats.fault_of(head, kind)
+    if formats.UTF16 in fault or formats.POINTER in fault:  # or a table would be missed
         raise InputError(f"{name}: {fault}")
-    is_other = fault or (kind is JSON_LINES and fault_of_lines(head))
-    return None if is_other else format_of(name, head)
+    is_other = fault or (kind is formats.JSON_LINES and formats.fault_of_lines(head))
+    return None if is_other else formats.format_of(name, head)
 
 
 def _list_files(folder: str) -> tuple[list[str], dict[str, str]]:
@@ -330,23 +354,23 @@ def _list_files(folder: str) -> tuple[list[str], dict[str, str]]:
 
     `os.walk` ends at a depth of 1,000.
     """
-    files, others, folders = list[str](), dict[str, str](), [folder]
-    while folders:
+    files, others, waiting = list[str](), dict[str, str](), [folder]
+    while waiting:
         try:
-            entries = [*os.scandir(at := folders.pop())]
+            entries = [*os.scandir(at := waiting.pop())]
         except PermissionError as error:
             raise InputError(
                 f"{at}: no permission to read the folder; change its mode or the user"
             ) from error
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
-                folders.append(entry.path)
+                waiting.append(entry.path)
             elif entry.is_dir():
-                others[entry.path] = LINK
+                others[entry.path] = folders.LINK
             elif entry.is_file() or entry.is_symlink():
                 files.append(entry.path)
             else:
-                others[entry.path] = NO_FILE
+                others[entry.path] = folders.NO_FILE
     return files, others
 
 
@@ -373,7 +397,7 @@ def _check(name: str) -> bool:
         raise InputError(f"{name}: no such file; check the path")
     head = _readable_head(name)
     if not path.is_file():
-        if (kind := format_by_name(name)) and not kind.packed:
+        if (kind := formats.format_by_name(name)) and not kind.packed:
             raise InputError(
                 f"{name}: a {kind.name} file cannot be read from a pipe; name the file"
             )
@@ -384,16 +408,11 @@ def _check(name: str) -> bool:
 
 def _check_format(name: str, head: bytes) -> None:
     """Raise InputError unless a file of this name that begins so is a page file."""
-    kind = format_by_name(name)
-    if fault := fault_of(head, kind):
+    kind = formats.format_by_name(name)
+    if fault := formats.fault_of(head, kind):
         raise InputError(f"{name}: {fault}")
     if kind is None:
-        raise InputError(f"{name}: not a known kind of file; {_remedy(head)}")
-    format_of(name, head).check()
-
-
-def _remedy(head: bytes) -> str:
-    """Return what to do about a file whose name says nothing."""
-    if head.lstrip()[:1] == b"{" or head.startswith((b"WARC/", b"filedesc:")):
-        return f"name it {KNOWN_NAMES}, or pipe it into -"
-    return f"name it {KNOWN_NAMES} if it is one of these"
+        is_known = head.lstrip()[:1] == b"{" or head.startswith((b"WARC/", b"filedesc:"))
+        rest = ", or pipe it into -" if is_known else " if it is one of these"
+        raise InputError(f"{name}: not a known kind of file; name it {formats.KNOWN_NAMES}{rest}")
+    formats.format_of(name, head).check()

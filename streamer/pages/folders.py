@@ -56,10 +56,6 @@ class FolderChoice(NamedTuple):
     exclude: Sequence[str] = ()
     bodies: frozenset[str] = frozenset()
 
-    def leaves_out(self, path: str) -> bool:
-        """Return whether the patterns leave out a path below the folder."""
-        return _fits(path, self.exclude) or bool(self.include and not _fits(path, self.include))
-
 
 ANY = FolderChoice()
 
@@ -84,68 +80,39 @@ def passed_over(
         parts = _delta_parts(formats, read)
     except InputError as error:
         raise InputError(f"{name.rstrip('/')}/{error}") from error
-    folder = _FolderRules(formats, parts)
+    names = {path: path.lower() for path in formats}
+    crawls = {found[1] for each in names.values() if (found := _CRAWLED.match(each))}
+    iceberg = tuple(
+        f"{found[1]}metadata/" for each in names.values() if (found := _ICEBERG.match(each))
+    )
+    has_html = any(each.endswith((".html", ".htm", ".xhtml")) for each in names.values())
+    is_mixed = any(kind and not path.endswith(".json") for path, kind in formats.items())
     places = [pattern for pattern in choice.include if "/" in pattern]
-    found = {}
-    for path in formats:
-        if choice.leaves_out(path):
-            found[path] = EXCLUDED
-        elif not _fits(path, places) and (kind := folder.kind_of(path, choice)):
-            found[path] = kind
-    return found
-
-
-class _FolderRules:
-    """The rules, for the files of one folder."""
-
-    def __init__(self, formats: Mapping[str, str], parts: Mapping[str, set[str]]) -> None:
-        names = [path.lower() for path in formats]
-        self._formats, self._parts = formats, parts
-        self._crawls = {found[1] for name in names if (found := _CRAWLED.match(name))}
-        self._has_html = any(name.endswith((".html", ".htm", ".xhtml")) for name in names)
-        self._is_mixed = any(kind and not path.endswith(".json") for path, kind in formats.items())
-        self._iceberg = [found[1] for name in names if (found := _ICEBERG.match(name))]
-
-    def kind_of(self, path: str, choice: FolderChoice) -> str:
-        """Return of what kind a file is that is no page; "" for others."""
-        rules: tuple[tuple[str, Callable[[str], object]], ...] = (
-            ("hudi_metadata", lambda path: ".hoodie/" in path),
-            ("hidden", self._is_hidden),
-            (_REMOVED, self._is_removed),
-            ("iceberg_metadata", self._is_of_iceberg),
-        )
+    over = {}
+    for path, kind in formats.items():
+        lower, is_archive = names[path], kind in _ARCHIVES
+        table = next((root for root in parts if path.startswith(root)), None)
+        is_table = not is_archive and kind != _TEXT
+        rules: dict[str, object] = {
+            "hudi_metadata": ".hoodie/" in path,
+            "hidden": _HIDDEN.search(path) or _ASSETS.search(lower)
+            or (is_table and _UNDERSCORED.search(path)),
+            _REMOVED: kind == "Parquet" and table is not None and path not in parts[table],
+            "iceberg_metadata": lower.startswith(iceberg),
+        }  # fmt: skip
         if not choice.include:
-            rules += (
-                ("crawl_metadata", self._is_of_crawl),
-                ("dataset_metadata", self._is_of_dataset),
-                ("site_metadata", lambda path: self._has_html and _SITE.search(path.lower())),
-            )
-        return next((kind for kind, rule in rules if rule(path)), "")
-
-    def _is_hidden(self, path: str) -> bool:
-        is_table = self._formats[path] not in {*_ARCHIVES, _TEXT}
-        return bool(
-            _HIDDEN.search(path)
-            or _ASSETS.search(path.lower())
-            or (is_table and _UNDERSCORED.search(path))
-        )
-
-    def _is_removed(self, path: str) -> bool:
-        if self._formats[path] != "Parquet":
-            return False
-        table = next((root for root in self._parts if path.startswith(root)), None)
-        return table is not None and path not in self._parts[table]
-
-    def _is_of_iceberg(self, path: str) -> bool:
-        return any(path.lower().startswith(f"{root}metadata/") for root in self._iceberg)
-
-    def _is_of_crawl(self, path: str) -> bool:
-        found = None if self._formats[path] in _ARCHIVES else _CRAWL.match(path.lower())
-        return found is not None and found[1] in self._crawls
-
-    def _is_of_dataset(self, path: str) -> bool:
-        name = path.lower()
-        return bool(_DATASET.search(name) or (self._is_mixed and _PERHAPS_DATASET.search(name)))
+            crawl = None if is_archive else _CRAWL.match(lower)
+            rules |= {
+                "crawl_metadata": crawl and crawl[1] in crawls,
+                "dataset_metadata": _DATASET.search(lower)
+                or (is_mixed and _PERHAPS_DATASET.search(lower)),
+                "site_metadata": has_html and _SITE.search(lower),
+            }
+        if _fits(path, choice.exclude) or (choice.include and not _fits(path, choice.include)):
+            over[path] = EXCLUDED
+        elif not _fits(path, places) and (applying := [each for each in rules if rules[each]]):
+            over[path] = applying[0]
+    return over
 
 
 def lacks_body(data: bytes, bodies: frozenset[str]) -> bool:

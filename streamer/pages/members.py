@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from streamer.compression import zstd
 from streamer.errors import InputError, InvalidPage
@@ -53,49 +53,34 @@ class Gap(NamedTuple):
     damage: str
 
 
-class Decoder(Protocol):
-    """What expands one member; it keeps the input that it has not used yet."""
-
-    @property
-    def eof(self) -> bool:
-        """Whether the member has ended."""
-
-    @property
-    def unused_data(self) -> bytes:
-        """What follows the member."""
-
-    @property
-    def needs_input(self) -> bool:
-        """Whether it has nothing more to give without input."""
-
-    def decompress(self, data: bytes | memoryview, size: int, /) -> bytes:
-        """Return up to `size` bytes more."""
-
-
 class Inflate:
-    """A decoder of gzip, or of the `window` of zlib that is given."""
+    """A decoder of gzip, or of the `window` of zlib that is given, with what that of zstd has."""
 
     def __init__(self, window: int = 16 + zlib.MAX_WBITS) -> None:
         self._zlib = zlib.decompressobj(window)
 
     @property
     def eof(self) -> bool:
-        """As in `Decoder`."""
+        """Whether the member has ended."""
         return self._zlib.eof
 
     @property
     def unused_data(self) -> bytes:
-        """As in `Decoder`."""
+        """What follows the member."""
         return self._zlib.unused_data
 
     @property
     def needs_input(self) -> bool:
-        """As in `Decoder`."""
+        """Whether it has nothing more to give without input."""
         return not self._zlib.unconsumed_tail
 
     def decompress(self, data: bytes | memoryview, size: int, /) -> bytes:
-        """As in `Decoder`."""
+        """Return up to `size` bytes more; keep the input that is not used yet."""
         return self._zlib.decompress(self._zlib.unconsumed_tail + data, size)
+
+
+Decoder = Inflate | zstd.ZstdDecompressor
+"""What expands one member."""
 
 
 def expand(decoder: Decoder, data: bytes | memoryview, limit: int) -> tuple[bytes, int]:
@@ -396,12 +381,9 @@ def _dictionary(stored: StoredFile, name: str) -> zstd.ZstdDict:
     size = int.from_bytes(header[4:], "little")
     while len(data) < size <= DICTIONARY_BYTES_MAX and (part := stored.take(size - len(data))):
         data += part
-    try:
-        if len(data) == size and data.startswith(ZSTD_MAGIC):
-            data = bytearray(zstd.ZstdDecompressor().decompress(data, DICTIONARY_BYTES_MAX))
-            size = len(data)
+    with suppress(zstd.ZstdError, ValueError):
         if len(data) == size:
+            if data.startswith(ZSTD_MAGIC):
+                data = bytearray(zstd.ZstdDecompressor().decompress(data, DICTIONARY_BYTES_MAX))
             return zstd.ZstdDict(bytes(data))
-    except (zstd.ZstdError, ValueError):
-        pass
     raise InputError(f"{name}: its zstd dictionary cannot be read; copy the file again")

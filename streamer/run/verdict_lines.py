@@ -18,10 +18,13 @@ from streamer.model import VERDICT_SCHEMA, Decision, Location, Representative, V
 REMEMBERED_MAX = 1 << 18
 
 
+NO_PAGE = Location("", 0, 0)
+
+
 class VerdictLine(msgspec.Struct, frozen=True):
     """What a verdict line says; `verdict` is None on lines that are none."""
 
-    page: Location | None = None
+    page: Location = NO_PAGE
     url: str = ""
     verdict: Decision | None = None
     representative: Representative | None = None
@@ -61,6 +64,8 @@ class VerdictCheck:
             why = f"its schema is {said.schema}, and {VERDICT_SCHEMA} is read"
         elif said.similarity is not None and not 0 <= said.similarity <= 1:
             why = f"its similarity is {said.similarity:g}, which is not from 0 to 1"
+        elif said.page is NO_PAGE:
+            why = "it names no page"
         elif self._index is not None and said.index != self._index:
             why = f"it is of the index {said.index}, and those before are of {self._index}"
         elif (said.verdict == Decision.DUPLICATE) != (said.representative is not None):
@@ -79,7 +84,7 @@ class VerdictCheck:
     def _contradicts(self, said: Verdict | VerdictLine) -> bool:
         """Return whether the page has had another verdict, as far as these are remembered."""
         page = hash(said.page)
-        if said.page is None or page % self._every:
+        if page % self._every:
             return False
         verdict = hash((said.url, said.similarity, said.representative))
         if len(self._seen) > REMEMBERED_MAX:

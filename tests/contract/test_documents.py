@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from deploy.made_documents import settings_table
 from streamer import errors
 from streamer.cli.main import COMMANDS
-from streamer.config import settings_table
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -69,7 +69,7 @@ def test_the_readme_names_every_command() -> None:
 def test_the_page_of_settings_has_the_table_of_all() -> None:
     page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
     assert [line for line in settings_table().splitlines() if line not in page.splitlines()] == []
-    assert settings_table() in page, "python -m streamer.config prints it"
+    assert settings_table() in page, "python -m deploy.made_documents settings prints it"
 
 
 def test_the_readme_names_every_extra() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy.made_documents import methods_page
 from streamer.cli.main import run
 from streamer.sketch.scheme import PRESETS, methods
 
@@ -18,12 +19,9 @@ def streamer(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | str | No
     return ended.value.code
 
 
-def test_the_page_is_the_one_that_the_command_prints(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert streamer(monkeypatch, "methods", "--markdown") == 0
-    assert capsys.readouterr().out == PAGE.read_text(encoding="utf-8"), (
-        "make it with `streamer methods --markdown > docs/methods.md`"
+def test_the_page_is_made_of_the_methods() -> None:
+    assert methods_page() == PAGE.read_text(encoding="utf-8"), (
+        "make it with `python -m deploy.made_documents methods > docs/methods.md`"
     )
 
 
@@ -46,10 +44,8 @@ def test_one_method_is_shown_with_each_parameter(
     assert "characters" in out
 
 
-def test_a_method_and_the_whole_page_are_not_asked_for_together(
+def test_a_method_that_is_not_there_is_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert streamer(monkeypatch, "methods", "magic") == 2
     assert "There is no method magic" in capsys.readouterr().err
-    assert streamer(monkeypatch, "methods", "banding", "--markdown") == 2
-    assert "not both" in capsys.readouterr().err

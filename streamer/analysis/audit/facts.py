@@ -118,6 +118,11 @@ OWED = 64  # ... from a record that is committed: it must be published
 Places = npt.NDArray[np.int64]
 
 
+def page_name(ref: int) -> str:
+    """Return how a page is named in examples."""
+    return f"partition {ref >> SEQUENCE_BITS}, offset {ref & SEQUENCE_MASK}"
+
+
 class PageTable:
     """Columns over all records below the `ends` of the partitions, 21 bytes a page.
 
@@ -128,10 +133,8 @@ class PageTable:
     `arrivals` a rank plus 1, and 0 for none. `name_of` names a page ref in examples.
     """
 
-    def __init__(
-        self, ends: Mapping[int, int], name_of: Callable[[int], str] | None = None
-    ) -> None:
-        self._name_of = name_of or page_name
+    def __init__(self, ends: Mapping[int, int], name_of: Callable[[int], str] = page_name) -> None:
+        self._name_of = name_of
         partitions = max(ends, default=-1) + 1
         self._ends = np.array([ends.get(i, 0) for i in range(partitions)] + [0], np.int64)
         self._bases = np.cumsum(self._ends) - self._ends
@@ -166,11 +169,6 @@ class PageTable:
     def mark(self, places: Places, flag: int) -> None:
         """Set a flag of the pages at `places`; those of -1 are skipped."""
         self.flags[places[places >= 0]] |= np.uint8(flag)
-
-
-def page_name(ref: int) -> str:
-    """Return how a page is named in examples."""
-    return f"partition {ref >> SEQUENCE_BITS}, offset {ref & SEQUENCE_MASK}"
 
 
 def place_name(place: Incoming | Location) -> str:

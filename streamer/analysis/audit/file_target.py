@@ -9,7 +9,6 @@ refused, and never taken for a broken promise.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from streamer.assembly import page_parser, reader_of
@@ -17,7 +16,6 @@ from streamer.config import Settings
 from streamer.errors import InputError, StoreMismatch
 from streamer.index.codec import unpack_settings
 from streamer.index.messages import CONFIG
-from streamer.index.settings import IndexSettings
 from streamer.model import split_ref
 from streamer.pages.chunk import Chunk
 from streamer.pages.files import Source
@@ -28,7 +26,6 @@ from streamer.run.output_checks import ROWS_SUFFIX, table_of
 from streamer.run.read_index import ReadIndex
 from streamer.run.reading import FileInput, SourceEnd, Step
 from streamer.run.reference_indexes import ReferenceIndexes
-from streamer.sketch.settings import SignatureSettings
 from streamer.stored.rows import scan_rows
 
 _ADVICE = "so its verdicts cannot be derived again. Verify an index that only `replay` has written"
@@ -38,17 +35,13 @@ _ADVICE = "so its verdicts cannot be derived again. Verify an index that only `r
 class FileTarget:
     """An index of files, open for reading, and what is needed to make its fold again.
 
-    `entries` are its sources, `sources` the files of those that it has read. `index_memory` bounds
-    the key tables of the fold, in bytes.
+    `sources` are the files that it has read. `index_memory` bounds the key tables of the fold, in
+    bytes.
     """
 
     index: ReadIndex
     catalogue: Catalogue
-    entries: Sequence[SourceEntry]
     sources: Mapping[int, Source]
-    settings: IndexSettings
-    signature: SignatureSettings
-    secret: bytes
     parser: PageParser
     references: ReferenceIndexes
     index_memory: int | None
@@ -64,7 +57,7 @@ class FileTarget:
             yield from self._steps_of(number, source)
 
     def _steps_of(self, number: int, source: Source) -> Iterator[Step]:
-        entry, at = self.entries[number], 0
+        entry, at = self.catalogue.entries[number], 0
         files = FileInput([source], complete=entry.finished)
         files.enter(Catalogue())
         for step in files.steps():
@@ -103,39 +96,32 @@ def open_target(folder: Path, pages: Sequence[str], settings: Settings) -> Itera
             closing(ReadIndex(folder, settings.input_topic, settings.key_file))
         )
         catalogue, known = (open_catalogue(index.store, folder) for _ in range(2))
-        in_force = _check_repeatable(index, catalogue, folder)
-        signature, secret = index.signature, index.secret
+        if why := _find_obstacle(index, catalogue):
+            raise StoreMismatch(f"The index {folder} cannot be verified: {why}, {_ADVICE}.")
         check_identity(folder, index.identity, index.wanted)
-        parser = _parser(settings, in_force, signature)
+        parser = _parser(settings, index)
         whole_rows = any(name == table_of(name, ROWS_SUFFIX) for name in catalogue.roles)
         given = reader_of(settings, parser).open(pages, whole_rows=whole_rows)
-        sources = _sources(known, catalogue, given)
-        _check_mapping(catalogue, sources, parser)
+        sources = _sources(known, catalogue, given, parser.mapping.id)
         references = stack.enter_context(
             closing(ReferenceIndexes(settings.also, index.fingerprint, index.identity))
         )
-        yield FileTarget(
-            index, catalogue, catalogue.entries, sources, in_force, signature, secret, parser,
-            references, settings.index_memory_bytes,
-        )  # fmt: skip
+        memory = settings.index_memory_bytes
+        yield FileTarget(index, catalogue, sources, parser, references, memory)
 
 
-def _check_repeatable(index: ReadIndex, catalogue: Catalogue, folder: Path) -> IndexSettings:
-    """Return the settings in force; raise StoreMismatch where they were not so from the start."""
-    state = index.state
-    settings = unpack_settings(state.settings)
-    refused = partial(_refuse, folder)
-    if settings is None:  # no page was judged
-        settings = IndexSettings()
-    elif state.positions.get(CONFIG, 0) != 1:
-        raise refused("its settings were changed on the way, and it does not know where")
-    if state.positions.get("commands"):
-        raise refused("pages of it were forgotten, and it does not know when")
+def _find_obstacle(index: ReadIndex, catalogue: Catalogue) -> str:
+    """Return why the fold cannot be made again, or ""."""
+    positions = index.state.positions
+    if unpack_settings(index.state.settings) is not None and positions.get(CONFIG, 0) != 1:
+        return "its settings were changed on the way, and it does not know where"
+    if positions.get("commands"):
+        return "pages of it were forgotten, and it does not know when"
     if why := next(filter(None, map(_find_missing, catalogue.entries)), ""):
-        raise refused(why)
+        return why
     if catalogue.by_turns or _read_by_turns(index):
-        raise refused("its files were read by turns, and it does not know in which order")
-    return settings
+        return "its files were read by turns, and it does not know in which order"
+    return ""
 
 
 def _find_missing(entry: SourceEntry) -> str:
@@ -159,23 +145,18 @@ def _read_by_turns(index: ReadIndex) -> bool:
     return False
 
 
-def _refuse(folder: Path, why: str) -> StoreMismatch:
-    return StoreMismatch(f"The index {folder} cannot be verified: {why}, {_ADVICE}.")
-
-
-def _parser(settings: Settings, own: IndexSettings, signature: SignatureSettings) -> PageParser:
-    mapping = page_parser(settings).mapping
-    limit = settings.page_bytes_max
+def _parser(settings: Settings, index: ReadIndex) -> PageParser:
+    mapping, own, limit = page_parser(settings).mapping, index.signature, settings.page_bytes_max
+    rules = index.settings.rules
     try:
-        return PageParser(
-            mapping, settings.carry, limit, own.rules, signature.text,
-            scope=signature.scope,
-        )  # fmt: skip
+        return PageParser(mapping, settings.carry, limit, rules, own.text, scope=own.scope)
     except ValueError as error:
         raise InputError(f"--carry cannot be used: {error}.") from error
 
 
-def _sources(known: Catalogue, catalogue: Catalogue, given: Sequence[Source]) -> dict[int, Source]:
+def _sources(
+    known: Catalogue, catalogue: Catalogue, given: Sequence[Source], mapping: str
+) -> dict[int, Source]:
     """Return the files by their numbers in the index; `known` is a catalogue that may change."""
     count, found = len(catalogue.entries), dict[int, Source]()
     for source in given:
@@ -185,6 +166,11 @@ def _sources(known: Catalogue, catalogue: Catalogue, given: Sequence[Source]) ->
                 f"The index has read no file {source.name}. Leave it out, or name the file as the "
                 "replay named it."
             )
+        if catalogue.entries[number].mapping not in {mapping, ""}:
+            raise InputError(
+                f"{source.name} was read under another field mapping. Give the --preset or "
+                "--fields of the replay."
+            )
         found[number] = source
     for number, entry in enumerate(catalogue.entries):
         if (entry.position or entry.finished) and entry.identity and number not in found:
@@ -193,13 +179,3 @@ def _sources(known: Catalogue, catalogue: Catalogue, given: Sequence[Source]) ->
                 "PAGES. Give all that it has read."
             )
     return found
-
-
-def _check_mapping(catalogue: Catalogue, sources: Mapping[int, Source], parser: PageParser) -> None:
-    for number, source in sources.items():
-        mapping = catalogue.entries[number].mapping
-        if mapping and mapping != parser.mapping.id:
-            raise InputError(
-                f"{source.name} was read under another field mapping. Give the --preset or "
-                "--fields of the replay."
-            )

@@ -117,7 +117,7 @@ class _FileFold:
     def __init__(self, target: FileTarget, folder: Path) -> None:
         self.report = FileReport()
         self.target = target
-        entries = target.entries
+        entries = target.catalogue.entries
         self._locate = target.catalogue.locator()
         self._numbers = {(e.name, e.partition): number for number, e in enumerate(entries)}
         ends = {number: entry.position for number, entry in enumerate(entries)}
@@ -131,11 +131,12 @@ class _FileFold:
             REPLAY_FLUSHES, index_memory=target.index_memory, references=target.references
         )
         store = Store.open(folder / "store")
-        self._judge = Judge(store, target.index.identity, options, target.secret)
-        self._judge.configure(target.settings)
-        self._folded.note_settings(target.settings)
-        sites = new_sites(target.signature)
-        self._signing = Signing.of(target.parser, target.signature, target.secret, sites)
+        index = target.index
+        self._judge = Judge(store, index.identity, options, index.secret)
+        self._judge.configure(index.settings)
+        self._folded.note_settings(index.settings)
+        sites = new_sites(index.signature)
+        self._signing = Signing.of(target.parser, index.signature, index.secret, sites)
 
     def close(self) -> None:
         """Release the scratch index."""
@@ -158,7 +159,7 @@ class _FileFold:
 
     def _name_of(self, ref: int) -> str:
         number, ordinal = split_ref(ref)
-        return f"{self.target.entries[number].name}, record {ordinal}"
+        return f"{self.target.catalogue.entries[number].name}, record {ordinal}"
 
     # ---- the fold --------------------------------------------------------------------------------
 
@@ -239,7 +240,7 @@ class _FileFold:
 
     def check_index(self) -> None:
         """Hold the rows of the index against those of the fold, and kept pages with each other."""
-        settings, judge = self.target.settings, self._judge
+        settings, judge = self.target.index.settings, self._judge
         self._kept.note_refused(judge.shard.refused)
         self._kept.compare(self.report)
         may_go = bool(settings.expire_after_ms or settings.keep_pages)

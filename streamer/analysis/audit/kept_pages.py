@@ -159,13 +159,16 @@ class KeptPages:
             check.looked_at += compared
             found.append(pairs[:matching])
         refs = self._refs.array()
+        # A page that shares buckets with many earlier ones may have missed one.
+        candidates_max = min(each.candidates_max for each in self._settings)
+        changed = len({(each.expire_after_ms, each.keep_pages) for each in self._settings}) > 1
         for earlier, later in np.unique(np.concatenate(found), axis=0).tolist():
             both = sketches[earlier], sketches[later]
             sets = partial(self._sets_of, earlier, later)
             need = int(max(least[earlier], least[later]))
             if exact and decide_similarity(measure, *both, need, sets)[0] < need:
                 continue
-            if self._is_excused(int(met[later])):
+            if met[later] > candidates_max or (changed and self._refused > 0):
                 report.counts["kept pairs that match, excused by the limits"] += 1
             else:
                 pair = self._name_of(int(refs[earlier])), self._name_of(int(refs[later]))
@@ -191,12 +194,6 @@ class KeptPages:
         for column in range(keys.shape[1]):
             content = column == keys.shape[1] - 1
             yield buckets(keys[:, column].copy(), comparable | content)
-
-    def _is_excused(self, met: int) -> bool:
-        """Return whether a page that shares buckets with `met` earlier ones may have missed one."""
-        candidates_max = min(each.candidates_max for each in self._settings)
-        changed = len({(each.expire_after_ms, each.keep_pages) for each in self._settings}) > 1
-        return met > candidates_max or (changed and self._refused > 0)
 
 
 def _append(path: Path, parts: Iterable[bytes]) -> None:

@@ -16,24 +16,17 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
+from streamer import model
 from streamer.analysis.audit import facts
 from streamer.analysis.audit.folded import ExpectedVerdicts
 from streamer.index.messages import source_name
 from streamer.kafka.dead_letters import INDEX
 from streamer.kafka.owner import SEQUENCE
-from streamer.model import (
-    SIMILARITY_ONE,
-    Decision,
-    Location,
-    NearestKept,
-    Representative,
-    Verdict,
-    split_ref,
-)
+from streamer.model import Location, NearestKept, Representative
 from streamer.pages.schema_registry import add_frame
 
 _SEQUENCE = re.compile(rb"(\d{1,9}):(\d{1,18})")
-_decode = msgspec.json.Decoder(Verdict).decode
+_decode = msgspec.json.Decoder(model.Verdict).decode
 Number = tuple[int, int]  # a shard, and the number of a verdict of its fold
 
 
@@ -49,7 +42,7 @@ class VerdictAudit:
         """Return the place of a record in the table, -1 if there cannot be one."""
         raise NotImplementedError
 
-    def _decoded(self, data: bytes, at: str) -> Verdict | None:
+    def _decoded(self, data: bytes, at: str) -> model.Verdict | None:
         try:
             return _decode(data)
         except msgspec.MsgspecError:
@@ -75,30 +68,27 @@ class VerdictAudit:
             self.report.verdict_bytes.violate(f"{at}: not the verdict {which} of the fold")
 
     def _take_first(
-        self, place: int, found: int, verdict: Verdict, number: Number | None, at: str
+        self, place: int, found: int, verdict: model.Verdict, number: Number | None, at: str
     ) -> None:
         """Note a page's effective verdict."""
-        table, unique = self.table, verdict.verdict is Decision.UNIQUE
+        table, unique = self.table, verdict.verdict is model.Decision.UNIQUE
         table.digests[place] = found
         table.flags[place] |= np.uint8(facts.VERDICT | facts.UNIQUE if unique else facts.VERDICT)
         self.report.counts[f"pages {verdict.verdict.value}"] += 1
         if not unique:
             self._check_representative(place, verdict, number, at)
-            return
-        if verdict.nearest:
+        elif verdict.nearest:
             self._check_named(place, verdict.nearest, number, at)
 
     def _check_representative(
-        self, place: int, verdict: Verdict, number: Number | None, at: str
+        self, place: int, verdict: model.Verdict, number: Number | None, at: str
     ) -> None:
         if verdict.similarity is None:
             self.report.representatives.violate(f"{at}: a duplicate without a similarity")
             return
         self._check_named(place, verdict.representative, number, at)
-        if number is None:
-            return
-        least = self.expected[number[0]].least[number[1]]
-        if round(verdict.similarity * SIMILARITY_ONE) < least:
+        similarity = round(verdict.similarity * model.SIMILARITY_ONE)
+        if number and similarity < self.expected[number[0]].least[number[1]]:
             self.report.representatives.violate(
                 f"{at}: a similarity of {verdict.similarity}, less than the threshold"
             )
@@ -111,16 +101,14 @@ class VerdictAudit:
         check.looked_at += 1
         elsewhere = other is not None and bool(other.index)
         where = -1 if other is None else self.place_of(other.page)
-        if other is None or (where < 0 and not elsewhere):
-            check.violate(f"{at}: it names no page that exists")
-            return
         if elsewhere:
             return
-        self.table.representatives[place] = where + 1
-        if number is None:
+        if other is None or where < 0:
+            check.violate(f"{at}: it names no page that exists")
             return
-        limits = self.expected[number[0]].limits
-        if not 0 < self.table.arrivals[where] < limits[number[1]]:
+        self.table.representatives[place] = where + 1
+        arrival = self.table.arrivals[where]
+        if number and not 0 < arrival < self.expected[number[0]].limits[number[1]]:
             check.violate(f"{at}: {_name(other.page)} was not indexed before")
 
     def finish(self) -> None:
@@ -222,20 +210,17 @@ class Outcomes:
             report.counts["dead letters of others"] += 1
             return
         report.counts["dead letters"] += 1
-        place = self._name_place(headers)
+        try:
+            numbers = [int(headers[_CONNECT + name]) for name in ("partition", "offset")]
+            place = self.table.place(numbers[0], numbers[1])
+        except (KeyError, ValueError):
+            place = -1
         if place < 0:
             at = f"dead letter at {facts.place_name(message)}"
             report.existing.looked_at += 1
             report.existing.violate(f"{at}: there is no such record")
         else:
             self.table.flags[place] |= np.uint8(facts.DEAD)
-
-    def _name_place(self, headers: dict[str, bytes]) -> int:
-        try:
-            numbers = [int(headers[_CONNECT + name]) for name in ("partition", "offset")]
-        except (KeyError, ValueError):
-            return -1
-        return self.table.place(numbers[0], numbers[1])
 
     def take_record(self, message: facts.Incoming) -> None:
         """Take a record of the pages' topic."""
@@ -280,7 +265,7 @@ class Outcomes:
         said = np.flatnonzero(table.flags & (facts.VERDICT | facts.DEAD))
         report.existing.looked_at += len(said)
         for place in said[table.flags[said] & facts.RECORD == 0].tolist():
-            partition, offset = split_ref(table.ref(place))
+            partition, offset = model.split_ref(table.ref(place))
             if offset < self.target.page_bounds[partition][0]:
                 report.counts["outcomes of records that have expired"] += 1
             else:

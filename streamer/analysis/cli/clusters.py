@@ -27,7 +27,7 @@ from streamer.cli.terminal import Terminal, figures, open_output
 from streamer.errors import InputError, SettingsError
 from streamer.run.large_clusters import SHARE_MIN, suspicion
 from streamer.run.output_checks import STANDARD_OUTPUT, check_new
-from streamer.run.verdict_lines import VerdictLine
+from streamer.run.verdict_lines import NO_PAGE, VerdictLine
 
 Policy = Annotated[
     str,
@@ -55,7 +55,7 @@ class Choice:
 
     def __call__(self, judged: VerdictLine) -> tuple[float, ...]:
         """Return what `group` orders by."""
-        if judged.page is not None:  # else only the number of ranks is asked
+        if judged.page is not NO_PAGE:  # else only the number of ranks is asked
             self._pages += 1
             self._lacking.update(name for name in self._fields if judged.carried.get(name) is None)
         return self._rank(judged)

@@ -15,20 +15,8 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from streamer.analysis import documents
+from streamer.analysis import comparison, documents
 from streamer.analysis.cli import check_outputs, write_file
-from streamer.analysis.comparison import (
-    MethodOptions,
-    MethodResult,
-    Panel,
-    Piece,
-    Report,
-    compare_documents,
-    highlight,
-    in_place,
-    side_by_side,
-    visible,
-)
 from streamer.analysis.exact import Uniqueness
 from streamer.cli.main import Command, Group
 from streamer.cli.options import AsJson, Overwrite, command
@@ -43,7 +31,6 @@ from streamer.run.page_texts import TextReader
 from streamer.sketch.collection import Collection, count_words, load_collection
 from streamer.sketch.scheme import canonical_options, split_options
 from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
-from streamer.text.words import CanonicalOptions
 
 SHOWN_CHARACTERS_MAX = 20_000  # of both texts on a terminal; longer ones go into --html
 SCREEN_CHARACTERS = 1000  # of both texts below the figures
@@ -131,14 +118,18 @@ def compare(  # noqa: PLR0913 - the options of the command
     asks_all = methods.show_all or as_json or page.html is not None
     names = methods.method or (["all"] if asks_all else [])
     given = _method_options(methods.method_option or [])
-    panel = Panel(names, given, steps, exact=settings.exact)
+    panel = comparison.Panel(names, given, steps, exact=settings.exact)
     compile_with_bar(main_text=settings.text == "main")
     if pairs is not None:
         if a or b or page.html or index:
             raise SettingsError("--pairs goes without A, B, --index and --html; leave those out.")
-        panel = panel if names else Panel.of(with_bounds(settings.signature, settings.index))
+        panel = (
+            panel if names else comparison.Panel.of(with_bounds(settings.signature, settings.index))
+        )
         both = documents.read_pairs(pairs, canonical_options(steps))
-        reports = (compare_documents(one, other, shingle_width, panel) for one, other in both)
+        reports = (
+            comparison.compare_documents(one, other, shingle_width, panel) for one, other in both
+        )
         _print_pairs(reports, as_json=as_json)
         return
     if a is None or b is None or a == b == "-":
@@ -147,9 +138,9 @@ def compare(  # noqa: PLR0913 - the options of the command
         check_new(str(page.html), overwrite=page.overwrite)
     bodies = [documents.read_body(path, reader) for path in (a, b)]
     (one, other), in_force = _read(bodies, settings, steps, index)
-    report = compare_documents(one, other, shingle_width, panel)
+    report = comparison.compare_documents(one, other, shingle_width, panel)
     if not (methods.method or as_json):
-        Terminal().say(_decision(Panel.of(in_force).ask(one.page, other.page)[0]))
+        Terminal().say(_decision(comparison.Panel.of(in_force).ask(one.page, other.page)[0]))
     _print(report, (one, other), methods, page.html, as_json=as_json)
 
 
@@ -179,7 +170,7 @@ def _read(
     return found, with_bounds(signature, own.for_url(last.name, main=main))
 
 
-def _decision(result: MethodResult) -> str:
+def _decision(result: comparison.MethodResult) -> str:
     """Return what a replay would decide, in a sentence."""
     verdict = "a duplicate of A" if result.duplicate else "unique"
     why = result.unavailable or (
@@ -189,7 +180,7 @@ def _decision(result: MethodResult) -> str:
     return f"A replay would call B {verdict}: {why}"
 
 
-def _method_options(given: Sequence[str]) -> MethodOptions:
+def _method_options(given: Sequence[str]) -> comparison.MethodOptions:
     """Return `method.name=value` texts by method.
 
     Raises:
@@ -204,7 +195,7 @@ def _method_options(given: Sequence[str]) -> MethodOptions:
     return result
 
 
-def _print_pairs(reports: Iterator[Report], *, as_json: bool) -> None:
+def _print_pairs(reports: Iterator[comparison.Report], *, as_json: bool) -> None:
     """Print a line a pair as soon as it is compared, and how many there were."""
     console, count, duplicates = Terminal(), 0, 0
     for report in reports:
@@ -224,7 +215,7 @@ def _print_pairs(reports: Iterator[Report], *, as_json: bool) -> None:
 
 
 def _print(
-    report: Report,
+    report: comparison.Report,
     both: tuple[documents.Document, documents.Document],
     methods: Methods,
     html: Path | None,
@@ -232,10 +223,10 @@ def _print(
     as_json: bool,
 ) -> None:
     """Print the figures, what methods say, and the texts if they are not too long to read here."""
-    pieces = highlight(both[0].page.text, both[1].page.text, report.fragments)
-    shown = [in_place(own, each.parts) for own, each in zip(pieces, both, strict=True)]
+    pieces = comparison.highlight(both[0].page.text, both[1].page.text, report.fragments)
+    shown = [comparison.in_place(own, each.parts) for own, each in zip(pieces, both, strict=True)]
     if html is not None:
-        write_file(html, side_by_side(report, shown[0], shown[1]).encode())
+        write_file(html, comparison.side_by_side(report, shown[0], shown[1]).encode())
     if as_json:
         typer.echo(msgspec.json.encode(report).decode())
         return
@@ -251,23 +242,23 @@ def _print(
     else:
         texts = Table(box=SIMPLE_HEAD, expand=True)
         for name in (report.a, report.b):
-            texts.add_column(Text(visible(name)), ratio=1)
+            texts.add_column(Text(comparison.visible(name)), ratio=1)
         texts.add_row(*map(_colour, shown))
         console.print(texts)
     if html is not None:
         console.say(f"wrote {html}")
 
 
-def _colour(pieces: Sequence[Piece]) -> Text:
+def _colour(pieces: Sequence[comparison.Piece]) -> Text:
     result = Text()
     for piece in pieces:
         if not piece.counts:
             note = f" ({piece.note})" if piece.note else ""
-            result.append(f"{visible(piece.text)}{note}", "dim")
+            result.append(f"{comparison.visible(piece.text)}{note}", "dim")
             continue
         colour = None if piece.group is None else COLOURS[piece.group % len(COLOURS)]
         style = Style(color=Color.parse("black"), bgcolor=Color.parse(colour)) if colour else None
-        result.append(visible(piece.text), style)
+        result.append(comparison.visible(piece.text), style)
     return result
 
 
@@ -300,7 +291,12 @@ def uniqueness(
     if not document.page.words:
         raise InputError(f"{document.name}: has no words; name a text with some")
     result = Uniqueness(document.page.words, shingle_width)
-    _look_through(result, documents.collect(against, reader, aside=text), form, reader)
+    files = documents.collect(against, reader, aside=text)
+    if not any(files):
+        raise SettingsError("There is nothing to look through but the text itself; name others.")
+    with amount_bar("reading", files.size) as progress:
+        for other in documents.read_documents(files, form, reader, progress):
+            result.add(other.name, other.page.words)
     report = {"text": document.name, "words": len(document.page.words), **_report(result, sources)}
     show(report, _print_uniqueness, as_json=as_json)
 
@@ -309,24 +305,17 @@ def _print_uniqueness(report: dict[str, Any]) -> None:
     """Print what a text shares, and the sources that have it."""
     console = Terminal()
     for line in report["summary"]:
-        console.print(visible(line))
+        console.print(comparison.visible(line))
     rows = [
-        (visible(each["source"]), each["shingles"], f"{each['shingles'] / report['shingles']:.2%}")
+        (
+            comparison.visible(each["source"]),
+            each["shingles"],
+            f"{each['shingles'] / report['shingles']:.2%}",
+        )
         for each in report["sources"]
     ]
     if rows:
         console.print(listing(("source", "shingles", "of the text"), rows))
-
-
-def _look_through(
-    result: Uniqueness, files: documents.CollectionFiles, form: CanonicalOptions, reader: PageReader
-) -> None:
-    """Have all texts of a collection counted."""
-    if not any(files):
-        raise SettingsError("There is nothing to look through but the text itself; name others.")
-    with amount_bar("reading", files.size) as report:
-        for other in documents.read_documents(files, form, reader, report):
-            result.add(other.name, other.page.words)
 
 
 def _report(result: Uniqueness, limit: int) -> dict[str, Any]:

@@ -5,7 +5,7 @@ matplotlib is an extra of the package; it is imported only where the picture is 
 
 import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -21,7 +21,7 @@ from streamer.analysis.cli import write_file
 from streamer.analysis.datasets import open_dataset, write_collection
 from streamer.analysis.evaluation import ratio_text
 from streamer.analysis.sample.score import THRESHOLD
-from streamer.analysis.trial import ALL, Selected, Trial, Yardstick, select, try_method
+from streamer.analysis.trial import ALL, Trial, Yardstick, select, try_method
 from streamer.cli.options import AsJson, Overwrite, command
 from streamer.cli.progress import amount_bar, compile_with_bar
 from streamer.cli.terminal import Terminal, listing, show
@@ -95,16 +95,11 @@ def evaluate(
         for path in {os.path.realpath(each): each for each in datasets}.values():
             dataset = open_dataset(path, reader)
             collection = write_collection(dataset, Path(scratch)) if own_collection else None
-            trials += _trials(Yardstick(dataset, threshold), select(names, collection), seed)
+            yardstick = Yardstick(dataset, threshold)
+            for method in select(names, collection):
+                with amount_bar(f"{dataset.name}: {method.name}", len(dataset.pages)) as report:
+                    trials.append(try_method(yardstick, method, seed=seed, progress=report))
     show(trials, partial(_print_trials, threshold), as_json=as_json)
-
-
-def _trials(yardstick: Yardstick, methods: Sequence[Selected], seed: int) -> Iterator[Trial]:
-    """Yield the trials of one dataset, with a bar for each."""
-    dataset = yardstick.dataset
-    for method in methods:
-        with amount_bar(f"{dataset.name}: {method.name}", len(dataset.pages)) as report:
-            yield try_method(yardstick, method, seed=seed, progress=report)
 
 
 def _print_trials(threshold: float, trials: Sequence[Trial]) -> None:
@@ -157,7 +152,10 @@ def tune(
     picture.check()
     ranked = tuning.rank_bandings(threshold, hashes, weight_fp)[:best]
     console = Terminal()
-    shown = _add_default(ranked, threshold, weight_fp)
+    shown = [*ranked]
+    if not any(_mark(banding.bands, banding.rows) for banding in ranked):
+        default = tuning.weigh_banding(threshold, DEFAULT.bands, DEFAULT.rows, weight_fp)
+        shown.append(default)
     console.print(_banding_table(shown, threshold))
     if sample:
         trials = _trials_of_bandings(sample, shown, threshold, shingle_width, reader)
@@ -166,15 +164,6 @@ def tune(
         draw_curves(ranked, threshold, picture.plot)
         console.say(f"The S-curves are in {picture.plot}.")
     console.say(_settings(ranked[0], threshold))
-
-
-def _add_default(
-    ranked: list[tuning.BandChoice], threshold: float, weight_fp: float
-) -> list[tuning.BandChoice]:
-    """Return the bandings with the default after them, unless it is one of them."""
-    if any(_mark(banding.bands, banding.rows) for banding in ranked):
-        return ranked
-    return [*ranked, tuning.weigh_banding(threshold, DEFAULT.bands, DEFAULT.rows, weight_fp)]
 
 
 def _trials_of_bandings(

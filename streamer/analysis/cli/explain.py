@@ -10,16 +10,10 @@ import msgspec
 import typer
 from rich.text import Text
 
+from streamer.analysis import exact
 from streamer.analysis.comparison import visible
 from streamer.analysis.documents import Body, find_texts, read_body
-from streamer.analysis.exact import (
-    Edits,
-    compare_words,
-    edits_needed,
-    estimate_sets,
-    jaccard,
-    shingle_sets,
-)
+from streamer.analysis.exact import Edits
 from streamer.analysis.verdicts import read_places
 from streamer.cli.options import AsJson, command
 from streamer.cli.progress import amount_bar, compile_with_bar
@@ -28,14 +22,8 @@ from streamer.config import Settings
 from streamer.errors import InputError
 from streamer.model import Decision, SignedText
 from streamer.pages.files import Source
-from streamer.run.explanation import (
-    Explained,
-    KeptIndex,
-    NearestPage,
-    describe_repeats,
-    place_name,
-    why_duplicate,
-)
+from streamer.run import explanation
+from streamer.run.explanation import KeptIndex, place_name
 from streamer.run.index_folder import shard_folders, shard_number
 from streamer.run.page_reader import PageReader
 from streamer.run.verdict_lines import VerdictLine
@@ -85,7 +73,7 @@ def explain(
         own = files.of_page(page)
         said = _find_duplicate(verdicts, page) if verdicts and own is None else None
         if said is not None:
-            kept = several.get(said.page.partition, kept) if said.page else kept
+            kept = several.get(said.page.partition, kept)
             kept.check_verdict(page, said.index)
             report = _report_of_verdict(kept, said)
         else:
@@ -99,9 +87,9 @@ def explain(
 
 def _explain_by_one(
     name: str, own: Body | None, several: Sequence[KeptIndex]
-) -> tuple[KeptIndex, Explained]:
+) -> tuple[KeptIndex, explanation.Explained]:
     """Return what the index of a page says: that which keeps it, or has the nearest to its text."""
-    found, failures = list[tuple[KeptIndex, Explained]](), list[InputError]()
+    found, failures = list[tuple[KeptIndex, explanation.Explained]](), list[InputError]()
     for kept in several:
         try:
             found.append((kept, _explain(kept, name, own)))
@@ -112,7 +100,7 @@ def _explain_by_one(
     return max(found, key=lambda each: each[1].nearest.similarity if each[1].nearest else 0.0)
 
 
-def _explain(kept: KeptIndex, name: str, own: Body | None) -> Explained:
+def _explain(kept: KeptIndex, name: str, own: Body | None) -> explanation.Explained:
     """Return what the index says of a page, by its text where there is one."""
     passes = kept.rows
     if own is not None:
@@ -135,7 +123,7 @@ def _find_duplicate(verdicts: Path, name: str) -> VerdictLine | None:
     with amount_bar("looking for the verdict", verdicts.stat().st_size) as report:
         names = {name, name.strip()}
         for _, said in read_places(verdicts, report):
-            if said.url in names or (said.page and place_name(said.page) in names):
+            if said.url in names or place_name(said.page) in names:
                 return said if said.representative else None
     return None
 
@@ -190,9 +178,9 @@ def _report_of_verdict(kept: KeptIndex, said: VerdictLine) -> ExplainReport:
         similarity, said.exact, round(similarity - threshold, 4),
     )  # fmt: skip
     return ExplainReport(
-        said.url, place_name(said.page) if said.page else None, False, Decision.DUPLICATE,
+        said.url, place_name(said.page), False, Decision.DUPLICATE,
         said.basis == "too_short", threshold, kept.signature.method, [], nearest,
-        why_duplicate(said.basis),
+        explanation.why_duplicate(said.basis),
     )  # fmt: skip
 
 
@@ -221,7 +209,11 @@ class _Texts:
 
 
 def _report(
-    name: str, signature: SignatureSettings, own: Body | None, explained: Explained, texts: _Texts
+    name: str,
+    signature: SignatureSettings,
+    own: Body | None,
+    explained: explanation.Explained,
+    texts: _Texts,
 ) -> ExplainReport:
     """Return the explanation by what an index says, and by texts where they are at hand."""
     nearest, kept, threshold = explained.nearest, explained.kept, explained.settings.threshold
@@ -239,14 +231,14 @@ def _report(
     )
     if nearest is None:
         return report
-    edits, exact, covered = _compare_shingles(signature, own, nearest, threshold, texts)
+    edits, resemblance, covered = _compare_shingles(signature, own, nearest, threshold, texts)
     # Otherwise nothing is near, or the exact resemblance is across the threshold already.
     if edits and not nearest.equal_content and edits.differ == explained.is_duplicate:
         report.edits = edits
     report.nearest = NearestReport(
         nearest.page.url, place_name(nearest.page.place), nearest.shared_keys, explained.keys + 1,
         nearest.equal_content, nearest.similarity, nearest.exact,
-        round(nearest.similarity - threshold, 4), exact, covered,
+        round(nearest.similarity - threshold, 4), resemblance, covered,
     )  # fmt: skip
     return report
 
@@ -254,7 +246,7 @@ def _report(
 def _compare_shingles(
     signature: SignatureSettings,
     own: Body | None,
-    nearest: NearestPage,
+    nearest: explanation.NearestPage,
     threshold: float,
     texts: _Texts,
 ) -> tuple[Edits | None, float | None, tuple[float, float] | None]:
@@ -263,7 +255,7 @@ def _compare_shingles(
     All are None where a method has no shingles or the page no text; the last two also where there
     is no text of the nearest page, and the edits are estimated from its sketch.
     """
-    sets = shingle_sets(signature)
+    sets = exact.shingle_sets(signature)
     if sets is None or own is None:
         return None, None, None
     page = sets.page(own.utf8, own.flags)
@@ -272,13 +264,13 @@ def _compare_shingles(
     found = texts.find({nearest.page.url, name})
     text = found.get(name) or found.get(nearest.page.url)
     if text is None:
-        common, union = estimate_sets(nearest.similarity, len(mine), len(mine))
-        return edits_needed(common, union, threshold, sets.width), None, None
+        common, union = exact.estimate_sets(nearest.similarity, len(mine), len(mine))
+        return exact.edits_needed(common, union, threshold, sets.width), None, None
     near = sets.page(text.utf8, text.flags)
     theirs = sets.of(near)
-    edits = edits_needed(len(mine & theirs), len(mine | theirs), threshold, sets.width)
-    own_share, other_share = compare_words(page.words, near.words, SHINGLE_WIDTH).covered
-    return edits, jaccard(mine, theirs) or 0.0, (own_share or 0.0, other_share or 0.0)
+    edits = exact.edits_needed(len(mine & theirs), len(mine | theirs), threshold, sets.width)
+    own_share, other_share = exact.compare_words(page.words, near.words, SHINGLE_WIDTH).covered
+    return edits, exact.jaccard(mine, theirs) or 0.0, (own_share or 0.0, other_share or 0.0)
 
 
 def _print(report: ExplainReport) -> None:
@@ -332,7 +324,9 @@ def _print_blocks(console: Terminal, blocks: list[dict[str, Any]]) -> None:
         style = None if block["counts"] else "dim"
         text.append(words + "\n" if words else "", style)
         if words and (
-            note := describe_repeats(block.get("repeats", 0), dropped="dropped" in block)
+            note := explanation.describe_repeats(
+                block.get("repeats", 0), dropped="dropped" in block
+            )
         ):
             text.append(f"  ({note})\n", style)
     console.print(text, soft_wrap=True)

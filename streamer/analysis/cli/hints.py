@@ -23,7 +23,6 @@ from streamer.cli.progress import amount_bar, progress_bar
 from streamer.cli.terminal import Terminal, listing
 from streamer.errors import InputError, SettingsError
 from streamer.garbage import freeze_gc
-from streamer.pages.files import Source
 from streamer.run.output_checks import STANDARD_OUTPUT, check_ending
 from streamer.run.outputs import complete_output
 from streamer.run.page_reader import PageReader
@@ -130,7 +129,10 @@ def hints(
     with VerdictsByHost() as by_host:
         _read(verdicts, by_host, console)
         if sources:
-            _read_links(reader, sources, by_host)
+            with progress_bar(sources) as report:
+                for page in read_bodies(reader, sources, report):
+                    if link := canonical_link(page.utf8, page.flags):
+                        by_host.add_canonical(page.name, link)
         limits = HintLimits(options.error_max, options.support_min)
         learned = by_host.hints(limits, with_links=options.pages is not None)
         table = _write(learned, outputs)
@@ -159,18 +161,6 @@ def _read(files: Sequence[Path], by_host: VerdictsByHost, console: Terminal) -> 
             f"{files[0]}{more}: no verdict with the URL of a web page, from which hints are "
             "learned; give verdicts of pages with URLs"
         )
-
-
-def _read_links(reader: PageReader, sources: Sequence[Source], by_host: VerdictsByHost) -> None:
-    """Read the canonical links of pages.
-
-    Raises:
-        StreamerError: as `PageReader.read`.
-    """
-    with progress_bar(sources) as report:
-        for page in read_bodies(reader, sources, report):
-            if link := canonical_link(page.utf8, page.flags):
-                by_host.add_canonical(page.name, link)
 
 
 def _write(learned: Iterable[HostHints], outputs: HintOutputs) -> Table:

@@ -7,14 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from streamer.analysis.evaluation import ConfusionCounts, ratio_text
-from streamer.analysis.sample.crawl import (
-    PAGES_FILE,
-    SEED,
-    TRUTH_FILE,
-    Kind,
-    read_kinds,
-    write_crawl,
-)
+from streamer.analysis.sample import crawl
 from streamer.analysis.sample.reference import MIN_SHINGLES, pages_of
 from streamer.analysis.sample.score import MARGIN, THRESHOLD, Score, score_pages
 from streamer.analysis.verdicts import Cluster, largest_clusters, read_verdicts
@@ -31,7 +24,7 @@ def sample(
     out: Annotated[Path, typer.Argument(file_okay=False)],
     *,
     pages: Annotated[int, typer.Option(min=0)] = 4000,
-    seed: int = SEED,
+    seed: int = crawl.SEED,
 ) -> None:
     """Write a sample crawl: pages in seven languages, near-duplicates planted among them.
 
@@ -46,11 +39,13 @@ def sample(
         seed: Another seed gives another crawl.
     """
     with count_bar() as report:
-        counts = write_crawl(out, pages, seed, lambda done: report("writing pages", done, pages))
-    originals = counts[Kind.ORIGINAL]
+        counts = crawl.write_crawl(
+            out, pages, seed, lambda done: report("writing pages", done, pages)
+        )
+    originals = counts[crawl.Kind.ORIGINAL]
     typer.echo(
-        f"{out / PAGES_FILE}: {pages:,} records, {originals:,} of them original articles;"
-        f" what was planted is in {out / TRUTH_FILE}"
+        f"{out / crawl.PAGES_FILE}: {pages:,} records, {originals:,} of them original articles;"
+        f" what was planted is in {out / crawl.TRUTH_FILE}"
     )
 
 
@@ -81,9 +76,9 @@ def score(
         min_shingles: Pages with fewer must be equal.
     """
     sources = reader.open(pages)
-    truth = Path(sources[0].name).with_name(TRUTH_FILE)
+    truth = Path(sources[0].name).with_name(crawl.TRUTH_FILE)
     compile_with_bar()
-    table, kinds = pages_of(sources, reader), read_kinds(truth) if truth.is_file() else {}
+    table, kinds = pages_of(sources, reader), crawl.read_kinds(truth) if truth.is_file() else {}
     result = score_pages(
         table, verdicts, threshold, kinds, margin=margin, min_shingles=min_shingles
     )

@@ -135,7 +135,7 @@ def _verify_files(pages: Sequence[str], files: OfFiles, settings: Settings) -> A
         found = [Path(f"{table_of(str(path), LINES_SUFFIX)}.dead.jsonl") for path in files.verdicts]
         letters = [path for path in found if path.exists()]
     with open_target(files.index, pages, settings) as target:
-        compile_with_bar(main_text=target.signature.takes_main_text)
+        compile_with_bar(main_text=target.index.signature.takes_main_text)
         with count_bar() as progress:
             return verify_files(target, files.verdicts, letters, settings.signing_threads, progress)
 

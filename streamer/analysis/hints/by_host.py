@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Self
+from typing import Self
 
 import msgspec
 import xxhash
@@ -33,7 +33,6 @@ _ADD_VERDICT = "INSERT INTO verdict VALUES (?, ?, ?, ?, ?)"
 _ADD_CANONICAL = "INSERT INTO canonical VALUES (?, ?, ?)"
 _SORTED = "SELECT host, url, content, kept FROM verdict ORDER BY host, place"
 _LINKS = "SELECT url, link FROM canonical WHERE host = ? LIMIT ?"
-_BATCH = 10_000
 _SIGN = 1 << 63  # SQLite's integers have one, hashes have none
 
 _encode = msgspec.json.Encoder().encode
@@ -53,7 +52,6 @@ class VerdictsByHost:
 
     def __init__(self) -> None:
         self.judged = self.without_host = 0
-        self._waiting: dict[str, list[tuple[Any, ...]]] = {_ADD_VERDICT: [], _ADD_CANONICAL: []}
         # Without a name: a file of SQLite's own, which is gone when the process ends in any way.
         self._database = sqlite3.connect("", isolation_level=None)
 
@@ -61,6 +59,7 @@ class VerdictsByHost:
         """Make the tables."""
         with _disk_named():
             self._database.executescript(_TABLES)
+            self._database.execute("BEGIN")
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -69,8 +68,6 @@ class VerdictsByHost:
 
     def add(self, verdict: VerdictLine, place: int) -> None:
         """Add a verdict; `place` orders those of a host."""
-        if verdict.page is None:
-            return
         self.judged += 1
         host = host_in(verdict.url)
         if not host:
@@ -90,18 +87,14 @@ class VerdictsByHost:
             self._add(_ADD_CANONICAL, host, _text(url), _text(link))
 
     def _add(self, statement: str, *row: object) -> None:
-        """Add a row, which is written with others."""
-        self._waiting[statement].append(row)
-        if len(self._waiting[statement]) == _BATCH:
-            self._write(statement)
+        with _disk_named():
+            self._database.execute(statement, row)
 
     def hints(self, limits: HintLimits, *, with_links: bool = False) -> Iterator[HostHints]:
         """Yield what is learned of each host that has a hint, by name.
 
         `with_links`: canonical links were added, and are compared with the hints.
         """
-        for statement in self._waiting:
-            self._write(statement)
         with _disk_named():
             self._database.execute("CREATE INDEX by_host ON canonical (host)")
             rows = self._database.execute(_SORTED)
@@ -112,13 +105,6 @@ class VerdictsByHost:
                 learned = learn_host(host, map(_verdict, found), limits, links)
                 if learned.hints:
                     yield learned
-
-    def _write(self, statement: str) -> None:
-        with _disk_named():
-            self._database.execute("BEGIN")
-            self._database.executemany(statement, self._waiting[statement])
-            self._database.execute("COMMIT")
-        self._waiting[statement].clear()
 
 
 def _verdict(row: tuple[str, str, int, bytes | None]) -> UrlVerdict:

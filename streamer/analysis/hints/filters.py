@@ -10,7 +10,6 @@ Nutch: the file of its urlnormalizer-regex (.xml), and that of its urlfilter-reg
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 import msgspec
@@ -23,20 +22,14 @@ _PACKAGE = "org.apache.stormcrawler.filtering"
 _SEGMENT = "[^/?#;]*"
 WITHOUT_MIN = 3  # contents with a URL without the parameter: single ones may be chance
 ACCEPT_ALL = "+."  # of what no rule refuses
-
-
-class Rewriting(NamedTuple):
-    """A rule: what matches `pattern` is replaced by `substitution`."""
-
-    pattern: str
-    substitution: str = "$1"
+SUBSTITUTION = "$1"  # of what matches a pattern that rewrites
 
 
 class FilterRules:
     """The rules of hints.
 
     Attributes:
-        rewritings: the rules that rewrite URLs, in their order.
+        rewritings: the patterns of the rules that rewrite URLs, in their order.
         refusals: the patterns of URLs that are not to be fetched.
 
     Some hints have none: soft errors, places that vary, parameters that were hardly ever absent,
@@ -44,7 +37,7 @@ class FilterRules:
     """
 
     def __init__(self, hosts: Iterable[HostHints] = ()) -> None:
-        self.rewritings: list[Rewriting] = []
+        self.rewritings: list[str] = []
         self.refusals: list[str] = []
         for each in hosts:
             self.add(each)
@@ -55,56 +48,53 @@ class FilterRules:
         for hint in learned.hints:
             self.rewritings += _rewritings(origin, hint)
             if hint.kind is HintKind.TRAP:
-                refused = _refusal(origin, hint, _list_ignored(learned.hints, hint))
-                self.refusals += [] if refused is None else [refused]
+                self.refusals += _refusal(origin, hint, _list_ignored(learned.hints, hint))
 
     def storm_crawler(self) -> bytes:
         """Return a file of URL filters for StormCrawler."""
-        normalizers = [rule._asdict() for rule in self.rewritings]
-        refusals = [*(f"-{pattern}" for pattern in self.refusals), ACCEPT_ALL]
+        normalizers = [{"pattern": p, "substitution": SUBSTITUTION} for p in self.rewritings]
         filters = [
             _storm_filter("RegexURLNormalizer", {"urlNormalizers": normalizers}),
-            _storm_filter("RegexURLFilter", {"urlFilters": refusals}),
+            _storm_filter("RegexURLFilter", {"urlFilters": self._refusing()}),
         ]
         whole = {f"{_PACKAGE}.URLFilters": filters}
         return msgspec.json.format(msgspec.json.encode(whole)) + b"\n"
 
     def nutch(self, name: str) -> bytes:
         """Return a file for Nutch: by the ending of its name, of normalizers or of filters."""
-        return (self._nutch_xml() if name.endswith(".xml") else self._nutch_txt()).encode()
-
-    def _nutch_xml(self) -> str:
+        if name.endswith(".txt"):
+            return "".join(f"{rule}\n" for rule in self._refusing()).encode()
         rules = "".join(
             f"<regex>\n  <pattern>{escape(pattern)}</pattern>\n"
-            f"  <substitution>{escape(substitution)}</substitution>\n</regex>\n"
-            for pattern, substitution in self.rewritings
+            f"  <substitution>{SUBSTITUTION}</substitution>\n</regex>\n"
+            for pattern in self.rewritings
         )
         head = '<?xml version="1.0" encoding="UTF-8"?>'
-        return f"{head}\n<regex-normalize>\n{rules}</regex-normalize>\n"
+        return f"{head}\n<regex-normalize>\n{rules}</regex-normalize>\n".encode()
 
-    def _nutch_txt(self) -> str:
-        return "".join(f"-{pattern}\n" for pattern in self.refusals) + f"{ACCEPT_ALL}\n"
+    def _refusing(self) -> list[str]:
+        return [*(f"-{pattern}" for pattern in self.refusals), ACCEPT_ALL]
 
 
 def _storm_filter(name: str, params: dict[str, object]) -> dict[str, object]:
     return {"class": f"{_PACKAGE}.regex.{name}", "name": f"{name}-hints", "params": params}
 
 
-def _rewritings(origin: str, hint: Hint) -> Iterator[Rewriting]:
+def _rewritings(origin: str, hint: Hint) -> Iterator[str]:
     name = re.escape(hint.name)
     path = "/[^?#]*" if hint.under == WHOLE_HOST else _pattern(hint.under) + "[^/?#]*"
     if not (hint.kind is HintKind.SEGMENT or (hint.without or 0) >= WITHOUT_MIN):
         return
     if hint.kind is HintKind.PARAMETER:
         before = rf"{origin}(?:{path})?" if hint.under == WHOLE_HOST else origin + path
-        yield Rewriting(rf"^({before}\?(?:[^#]*&)?){name}(?:=[^&#]*)?&")
+        yield rf"^({before}\?(?:[^#]*&)?){name}(?:=[^&#]*)?&"
         last = rf"[?&]{name}(?:=[^&#]*)?(?=#|$)"  # goes with what is before it
-        yield Rewriting(rf"^({before}(?=\?)(?:\?[^#]*(?=&))?){last}")
+        yield rf"^({before}(?=\?)(?:\?[^#]*(?=&))?){last}"
     elif hint.kind is HintKind.PATH_PARAMETER:
-        yield Rewriting(rf"^({origin}{path});{name}(?:=[^/?#;]*)?(?=[/?#;]|$)")
+        yield rf"^({origin}{path});{name}(?:=[^/?#;]*)?(?=[/?#;]|$)"
     elif hint.kind is HintKind.SEGMENT:
         own = rf"/{name}(?=[/?#]|$)"  # once, as in the evidence
-        yield Rewriting(rf"^({origin}(?:(?!{own})/[^/?#]*)*){own}(?![^?#]*{own})")
+        yield rf"^({origin}(?:(?!{own})/[^/?#]*)*){own}(?![^?#]*{own})"
 
 
 def _pattern(path: str) -> str:
@@ -113,8 +103,8 @@ def _pattern(path: str) -> str:
     return VARYING.join(parts)
 
 
-def _refusal(origin: str, hint: Hint, ignored: Sequence[str]) -> str | None:
-    """Return the pattern of the URLs of a trap's family; None where others could match it.
+def _refusal(origin: str, hint: Hint, ignored: Sequence[str]) -> Iterator[str]:
+    """Yield the pattern of the URLs of a trap's family; none where others could match it.
 
     A URL has all names of the family. Beyond them it has only names that are `ignored`.
     """
@@ -128,15 +118,13 @@ def _refusal(origin: str, hint: Hint, ignored: Sequence[str]) -> str | None:
     end = _query(in_query, [name for name in ignored if not name.startswith(";")])
     segments = path.strip("/").split("/")
     if segments[-1] == AGAIN:
-        if ANY in path or VARIES in path:
-            return None  # so many numbers in a row are no repetition
-        own = "|".join(map(re.escape, segments[:-1]))
-        repeated = rf"(?>/(?:{own}){behind}(?=[/?#]|$)){{{len(segments)},}}/?"
-        return f"^{origin}{needed}{repeated}{end}"
-    if VARIES in path and not path.replace(VARIES, "").strip("/*"):
-        return None  # nothing else in it: it is each path of this length
-    whole = "/".join(_pattern(each) + behind for each in path[1:].split("/"))
-    return f"^{origin}{needed}/{whole}{end}"
+        if ANY not in path and VARIES not in path:  # so many numbers in a row are no repetition
+            own = "|".join(map(re.escape, segments[:-1]))
+            repeated = rf"(?>/(?:{own}){behind}(?=[/?#]|$)){{{len(segments)},}}/?"
+            yield f"^{origin}{needed}{repeated}{end}"
+    elif VARIES not in path or path.replace(VARIES, "").strip("/*"):  # else each of this length
+        whole = "/".join(_pattern(each) + behind for each in path[1:].split("/"))
+        yield f"^{origin}{needed}/{whole}{end}"
 
 
 def _each(names: Iterable[str]) -> str:

@@ -118,68 +118,32 @@ def _pool(evidence: ByDirectory) -> Evidence:
     return whole
 
 
-class _UrlGroup:
-    """Several pages whose URLs differ in what is asked about only.
-
-    Attributes:
-        varies: they do differ.
-        without: one has nothing of it.
-    """
-
-    __slots__ = ("contents", "directory", "varies", "varying", "without")
-
-    def __init__(self, first: UrlPage, names: Names) -> None:
-        self.varying = _find_varying(first, names)
-        self.varies, self.without = False, not self.varying
-        self.contents = {first.content}
-        self.directory = first.directory
-
-    def add(self, page: UrlPage, names: Names) -> None:
-        varying = _find_varying(page, names)
-        self.varies = self.varies or varying != self.varying
-        self.without = self.without or not varying
-        self.contents.add(page.content)
-
-
-def _find_varying(page: UrlPage, names: Names) -> list[tuple[str, str]]:
-    return [each for each in page.address.items if each[0] in names]
-
-
 def evidence_of(pages: Sequence[UrlPage], names: Names, ignored: Names) -> ByDirectory:
     """Return, by directory, whether pages are the same whose URLs differ in `names` only.
 
     Parameters that are `ignored` may differ, too.
     """
-    groups: dict[object, UrlPage | _UrlGroup] = {}
+    groups: dict[object, list[UrlPage]] = {}
     without: list[UrlPage] = []
     left_out = names | ignored
     for page in pages:
         for name, _ in page.address.items:
             if name in names:
-                _enter(groups, page, names, left_out)
+                groups.setdefault(_key(page, left_out), []).append(page)
                 break
         else:
             without.append(page)
     for page in without:
-        if _key(page, left_out) in groups:
-            _enter(groups, page, names, left_out)
+        if group := groups.get(_key(page, left_out)):
+            group.append(page)
     found: ByDirectory = defaultdict(Evidence)
     for group in groups.values():
-        if isinstance(group, _UrlGroup) and group.varies:
-            found[group.directory].count(group.contents, without=group.without)
+        if len(group) > 1:  # most are alone
+            own = [[each for each in page.address.items if each[0] in names] for page in group]
+            if any(varying != own[0] for varying in own):
+                contents = {page.content for page in group}
+                found[group[0].directory].count(contents, without=not all(own))
     return found
-
-
-def _enter(
-    groups: dict[object, UrlPage | _UrlGroup], page: UrlPage, names: Names, left_out: Names
-) -> None:
-    """Enter a page; most are alone, for which nothing is made."""
-    key = _key(page, left_out)
-    found = groups.setdefault(key, page)
-    if found is not page:
-        if not isinstance(found, _UrlGroup):
-            groups[key] = found = _UrlGroup(found, names)
-        found.add(page, names)
 
 
 def _key(page: UrlPage, left_out: Names) -> object:

@@ -145,7 +145,8 @@ class Crawl:
 
     def _original(self, rng: Random, ordinal: int) -> Planted:
         site = self._site(rng)
-        article = prose.write_article(rng, site.language, _length(rng))
+        words = 100 + int(rng.random() * rng.random() * 1400)  # to 1,500, short ones more often
+        article = prose.write_article(rng, site.language, words)
         origin = Origin(ordinal, _address(rng, site.host), site, article)
         self._originals += 1
         if len(self._origins) < ORIGINS_MAX:
@@ -212,11 +213,6 @@ class Crawl:
             line = page_line(ordinal, url, site.render(prose.write_article(rng, site.language, 40)))
             line = line[: len(line) // 2].removesuffix(b"\\")
         return Planted(ordinal, url, kind, None, line)
-
-
-def _length(rng: Random) -> int:
-    """Draw an article's length in words: 100 to 1,500, short ones more often."""
-    return 100 + int(rng.random() * rng.random() * 1400)
 
 
 def _address(rng: Random, host: str) -> str:
@@ -289,11 +285,10 @@ def open_truth(
 
 def _row(planted: Planted) -> tuple[object, ...]:
     """Return one line of the truth file; the last three columns are empty without an origin."""
-    first = (planted.ordinal, planted.url, planted.kind.value)
-    origin = planted.origin
-    if origin is None:
-        return (*first, "", "", "")
-    return (*first, origin.ordinal, origin.url, f"{_resemblance(planted.line, origin.html()):.6f}")
+    of: tuple[object, ...] = ("", "", "")
+    if origin := planted.origin:
+        of = origin.ordinal, origin.url, f"{_resemblance(planted.line, origin.html()):.6f}"
+    return planted.ordinal, planted.url, planted.kind.value, *of
 
 
 def _resemblance(line: bytes, origin_html: str) -> float:

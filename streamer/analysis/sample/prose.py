@@ -19,7 +19,7 @@ resemblance is q / (2 - q), q = (1 - p)^w. The truth file has the exact value.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from itertools import accumulate
 from random import Random
@@ -130,19 +130,9 @@ def _edit(
     return replace(article, paragraphs=tuple(paragraphs))
 
 
-def replace_words(rng: Random, article: Article, share: float) -> Article:
-    """Put another word in the place of `share` of the words."""
-    return _edit(rng, article, share, lambda new, _old: (new,))
-
-
-def insert_words(rng: Random, article: Article, share: float) -> Article:
-    """Put a new word before `share` of the words."""
-    return _edit(rng, article, share, lambda new, old: (new, old))
-
-
-def delete_words(rng: Random, article: Article, share: float) -> Article:
-    """Take `share` of the words away."""
-    return _edit(rng, article, share, lambda _new, _old: ())
+replace_words: Edit = partial(_edit, put=lambda new, _old: (new,))
+insert_words: Edit = partial(_edit, put=lambda new, old: (new, old))  # the new one before it
+delete_words: Edit = partial(_edit, put=lambda _new, _old: ())
 
 
 def move_paragraphs(rng: Random, article: Article, share: float) -> Article:

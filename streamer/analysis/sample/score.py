@@ -115,13 +115,14 @@ def _verdicts_by_page(pages: ReferencePages, path: Path, result: Score) -> dict[
         page = pages.find(said.page, said.url)
         if page is None:
             (ambiguous if said.url in pages else strangers).append(said)
-        elif page in found and _topic(found[page]) != _topic(said):
+        elif page in found and found[page].page.topic != said.page.topic:
             ambiguous.append(said)  # of two files, of which one is not here
         elif page in found:
             result.repeats += 1
         else:
             found[page] = said
-            if not _has_text(pages.text_bytes[page], said):
+            known = pages.text_bytes[page] if said.text_bytes and said.text != "main" else ()
+            if known and said.text_bytes not in known:
                 changed.append(said)
     for what, lines in wrong.items():
         if lines:
@@ -130,16 +131,6 @@ def _verdicts_by_page(pages: ReferencePages, path: Path, result: Score) -> dict[
                 "Name all files that were judged, and give the --fields or --preset of that run."
             )
     return found
-
-
-def _topic(said: VerdictLine) -> str | None:
-    return None if said.page is None else said.page.topic
-
-
-def _has_text(text_bytes: Sequence[int], said: VerdictLine) -> bool:
-    """Return whether a page's text is as long as a verdict says, where both are known."""
-    known = text_bytes and said.text_bytes and said.text != "main"
-    return not known or said.text_bytes in text_bytes
 
 
 Ranks = npt.NDArray[np.int64]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamer.errors import StoreMismatch
+from streamer.errors import StoreMismatch, StreamerError
 from streamer.index.messages import CONFIG, Record
 from streamer.index.settings import IndexSettings
 from streamer.kafka.owner import Owner
@@ -82,7 +82,7 @@ def test_an_index_of_something_else_is_refused(
     owner(tmp_path / "index", key_file).close()  # the refusal has released it
 
 
-def test_a_poisoned_record_leaves_the_owner_where_it_was(tmp_path: Path, key_file: Path) -> None:
+def test_neither_a_poisoned_record_nor_a_gap_moves_an_owner(tmp_path: Path, key_file: Path) -> None:
     log = a_log(1)
     one = owner(tmp_path / "index", key_file)
     take(one, 0, log[0])
@@ -90,6 +90,8 @@ def test_a_poisoned_record_leaves_the_owner_where_it_was(tmp_path: Path, key_fil
         take(one, 1, b"\x91\x63")
     assert one.offset == 1
     assert take(one, 1, log[1])[0].verdicts
+    with pytest.raises(StreamerError, match="delivered from 3 on, the index is at 2"):
+        take(one, 3, log[1])
     one.close()
 
 

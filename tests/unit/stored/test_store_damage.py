@@ -234,6 +234,14 @@ def test_a_deep_check_names_each_damaged_block(tmp_path: Path, family: bytes, bl
     assert (code, "checksum mismatch" in said) == (3, True)
 
 
+def test_a_deep_check_goes_on_after_a_damaged_shard(tmp_path: Path) -> None:
+    for part in ("shard-0", "shard-1"):
+        make_index(tmp_path / part)
+        Damage("flip", f"{part}/newest-flush", 4).do(tmp_path)
+    code, said = ended("check", "--deep", "--index", tmp_path)
+    assert (code, said.count(" is damaged (in newest-flush)")) == (3, 2), said
+
+
 def test_a_deep_check_tells_rows_and_keys_that_do_not_fit(folder: Path) -> None:
     three_flushes(folder)
     with contextlib.closing(Store.open(folder, writable=False)) as store:
