@@ -173,8 +173,7 @@ def tally(letters: Iterable[DeadLetter]) -> list[CodeTally]:
     found: dict[str, dict[str, Tally]] = {}
     for letter in letters:
         of_code, source = found.setdefault(letter.code, {}), letter.page.topic
-        new = Tally(source, 0, letter.page, letter.detail)
-        of_code.setdefault(source, new).letters += 1
+        of_code.setdefault(source, Tally(source, 0, letter.page, letter.detail)).letters += 1
     codes = []
     for code, of_code in found.items():
         sources = sorted(of_code.values(), key=lambda each: (-each.letters, each.source))

@@ -110,8 +110,7 @@ def settings_by_name(settings: dict[str, Any] | None) -> dict[str, Any] | None:
     if settings is None:
         return None
     whole = IndexSettings.model_validate(settings)
-    values = whole.model_dump()
-    named = {_SETTING_NAMES.get(name, name): value for name, value in values.items()}
+    named = {_SETTING_NAMES.get(name, name): value for name, value in whole.model_dump().items()}
     age = whole.expire_after_ms // 1000
     own = {
         "measure": whole.measure.name.lower(), "rules": "; ".join(map(str, whole.rules)),

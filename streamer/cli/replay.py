@@ -203,8 +203,7 @@ def _file_input(
     reader = replace(reader_of(settings, parser), note_skipped=skipped.update)
     found = reader.open(given, whole_rows=bool(copies))
     outputs = [*targets.files(), *([str(targets.summary)] if targets.summary else [])]
-    marks = [mark_of(name) for name in outputs]
-    is_own = _own_files(given, [*outputs, *marks, targets.index])
+    is_own = _own_files(given, [*outputs, *map(mark_of, outputs), targets.index])
     sources = [source for source in found if not is_own(source.name)]
     check_distinct(outputs, [source.name for source in sources if source.is_regular])
     complete = handling.complete or targets.index is None

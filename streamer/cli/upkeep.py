@@ -166,8 +166,7 @@ class ByVerdicts:
             )
         if self.dependents:
             check_new(self.dependents, overwrite=self.overwrite)
-        pairs = parse_carried(self.carried or ())
-        wanted = WantedPages(pairs, self.source or (), terms)
+        wanted = WantedPages(parse_carried(self.carried or ()), self.source or (), terms)
         if not asks:
             return [*terms]
         selection = KeptSelection(self.verdicts or (), wanted, ref_of, own)

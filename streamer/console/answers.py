@@ -434,8 +434,7 @@ def dead_letters(data: ConsoleData, query: LettersQuery) -> LettersAnswer:
         found = queries.letters(
             view, queries.LETTER_OF_CODE, query.limit, after=query.after, code=query.code
         )
-    shown = _hide_texts(data, found)
-    return LettersAnswer(codes, shown, _find_next(found, query.limit))
+    return LettersAnswer(codes, _hide_texts(data, found), _find_next(found, query.limit))
 
 
 # ---- checks --------------------------------------------------------------------------------------

@@ -192,8 +192,7 @@ def relation(url: str, other: str) -> str:
     if len(prints) > 1:
         return PRINT
     if not is_one_host:
-        is_front = _plain(one) == ""
-        return MIRROR if _plain(one) == _plain(two) and not is_front else ELSEWHERE
+        return MIRROR if _plain(one) == _plain(two) != "" else ELSEWHERE
     return SITE
 
 
@@ -229,5 +228,4 @@ def _host(url: str) -> str:
 
 def _plain(parts: SplitResult) -> str:
     """Return a path without what does not change the page by common custom."""
-    path = _INDEX.sub("/", _IN_PATH.sub("", parts.path))
-    return path.rstrip("/").lower()
+    return _INDEX.sub("/", _IN_PATH.sub("", parts.path)).rstrip("/").lower()

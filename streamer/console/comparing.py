@@ -146,8 +146,7 @@ def compare(data: ConsoleData, query: CompareQuery) -> CompareAnswer:
         for side in pieces
     ]
     rows = align(*sides)
-    similarity = _similarity(data, judged, texts)
-    return CompareAnswer(pages, similarity, texts.figures, rows, notes)
+    return CompareAnswer(pages, _similarity(data, judged, texts), texts.figures, rows, notes)
 
 
 def _similarity(data: ConsoleData, judged: _Judged, texts: _ComparedTexts) -> PairSimilarity | None:

@@ -12,6 +12,7 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -218,15 +219,13 @@ class Fold:
             if name not in given:
                 return True
             path = given[name]
-            try:
+            with suppress(InputError, OSError):  # it is away; `_fold_file` says so
                 size = path.stat().st_size
                 if seen_bytes and (
                     witness_of(path, seen_bytes) != witness
                     or (is_parquet(path.name) and size != seen_bytes)
                 ):
                     return True
-            except (InputError, OSError):
-                continue  # it is away; `_fold_file` says so
         return False
 
     def _fold_file(self, path: Path) -> None:
@@ -310,8 +309,7 @@ class Fold:
         self._numbers = _Numbers(self._connection)  # which may have some that are gone
 
     def _advance(self, name: str, path: Path, position: int, lines: int, seen: int) -> None:
-        witness = witness_of(path, seen) if seen else ""
-        self._note_read(name, position, lines, witness, seen)
+        self._note_read(name, position, lines, witness_of(path, seen) if seen else "", seen)
 
     def _note_read(
         self, path: str, position: int, lines: int, witness: str, seen: int = 0,
@@ -335,8 +333,7 @@ class Fold:
                 index = other.index if isinstance(other.index, str) else ""
                 cluster = self._numbers.ref(other.page, index)
                 if cluster not in clusters:
-                    host = self._numbers.host(host_of(other.url))
-                    clusters[cluster] = cluster, other.url, host
+                    clusters[cluster] = cluster, other.url, self._numbers.host(host_of(other.url))
             pages.append(self._page(line, cluster))
         self._connection.executemany(_ADD_CLUSTER, clusters.values())
         added = self._connection.executemany(_ADD_PAGE, pages).rowcount

@@ -316,8 +316,7 @@ class IndexReader:
         if text := texts.get(own):
             body, url = bytes(text.utf8), verdict.url
             found = kept.explain_text(body, text.flags, verdict.page, check, url=url)
-            parts = kept.text_parts(body, text.flags, url)
-            shown = show_parts(parts) if self.shows_text else []
+            shown = show_parts(kept.text_parts(body, text.flags, url)) if self.shows_text else []
             return _explain_by_index(found, shown)
         if (other := verdict.representative) is not None:
             main, similarity = verdict.text != SignedText.VISIBLE, verdict.similarity

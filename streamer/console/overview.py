@@ -268,5 +268,4 @@ def host(data: ConsoleData, query: HostQuery) -> HostAnswer:
         kept = verdict.page if other is None else place_of(other)
         number = numbers.setdefault((verdict.index, kept), len(numbers))
         verdicts.append(UrlVerdict(verdict.url, number, other))
-    learned = learn_host(name, verdicts, HintLimits())
-    return HostAnswer(rows[0], len(found), learned.hints)
+    return HostAnswer(rows[0], len(found), learn_host(name, verdicts, HintLimits()).hints)

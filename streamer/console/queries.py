@@ -271,8 +271,7 @@ def letters(
 ) -> list[LetterRow]:
     """Return the dead letters that a condition holds for."""
     given = {"after": after, "limit": limit, **values}
-    found = connection.execute(LETTERS.format(condition=condition), given)
-    return [*map(_letter, found)]
+    return [*map(_letter, connection.execute(LETTERS.format(condition=condition), given))]
 
 
 def _letter(row: sqlite3.Row) -> LetterRow:

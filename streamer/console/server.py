@@ -179,8 +179,7 @@ class ConsoleServer:
     # ---- answers ---------------------------------------------------------------------------------
 
     async def _home(self, _request: web.Request) -> web.Response:
-        address = self._render.link(ROUTES[0].path)
-        return web.Response(status=303, headers={"Location": address})
+        return web.Response(status=303, headers={"Location": self._render.link(ROUTES[0].path)})
 
     async def _file(self, body: bytes, kind: str, _request: web.Request) -> web.Response:
         return web.Response(body=body, content_type=kind, charset="utf-8")

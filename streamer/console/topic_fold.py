@@ -162,8 +162,7 @@ class TopicFold(Fold):
         """Return whether the view is of files, or of topics that were made again; connect."""
         if self._reader is None:
             self._ask_brokers(self._connect())
-        found = self._connection.execute(_FIND).fetchall()
-        for path, _position, _lines, witness, _note in found:
+        for path, _position, _lines, witness, _note in self._connection.execute(_FIND).fetchall():
             topic = path.rpartition("/")[0]
             if topic not in {self._names.verdicts, self._names.dead_letters}:
                 return True
@@ -222,8 +221,7 @@ class TopicFold(Fold):
 
     async def _connect(self) -> None:
         """Begin to read all partitions at the positions of the view."""
-        servers = len(self._brokers.servers)
-        await reach(self._brokers, timeout_s=_PATIENCE_SECONDS / 2 / servers)
+        await reach(self._brokers, timeout_s=_PATIENCE_SECONDS / 2 / len(self._brokers.servers))
         options = self._brokers.client_options()
         reader = await self._stack.enter_async_context(open_reader(options, _FETCH_BYTES))
         self._layout, names = await layout_of(reader, self._names), self._names
@@ -380,8 +378,7 @@ class TopicFold(Fold):
         return (found[1], found[2], found[4]) if found else (0, 0, "")
 
     def _advance_to(self, place: TopicPartition, position: int, lines: int, note: str) -> None:
-        witness = self._layout.ids[place.topic]
-        self._note_read(_name(place), position, lines, witness, note=note)
+        self._note_read(_name(place), position, lines, self._layout.ids[place.topic], note=note)
 
 
 def _name(place: TopicPartition) -> str:

@@ -87,8 +87,7 @@ async def check_groups(reader: Reader, groups: Iterable[str]) -> None:
 async def log_bounds(reader: Reader, log: str, position: int) -> LogBounds:
     """Return what the log holds, for an index that is at `position`."""
     start, end = await reader.bounds(log, 0)
-    has_before = start < position <= end
-    before = await reader.value_at(log, position - 1) if has_before else None
+    before = await reader.value_at(log, position - 1) if start < position <= end else None
     return LogBounds(start, end, before)
 
 

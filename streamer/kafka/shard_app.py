@@ -141,8 +141,7 @@ class ShardProgress:
         """Set the metrics of the log; log once that the shard has caught up, and what is wrong."""
         if self._partition in chunks.assignment():
             self._end = chunks.highwater(self._partition) or self._end
-        committed = chunks.committed(self._partition)
-        self._metrics.observe_log(self._owner.offset, self._end, committed)
+        self._metrics.observe_log(self._owner.offset, self._end, chunks.committed(self._partition))
         log, dates = _log.bind(shard=self._owner.number), self._owner.shard.time
         if self._assigned_at is not None and self.caught_up:
             (position, began), self._assigned_at = self._assigned_at, None
@@ -296,16 +295,14 @@ class ShardApp:
                     self._judge, self._fold, event.value, read, self.progress.committed
                 )
                 self._gauge = self._new_gauge()
-                acknowledge = partial(self.app.chunks.ack, event.message)
-                await self._checkpoint.commit(packed, acknowledge)
+                await self._checkpoint.commit(packed, partial(self.app.chunks.ack, event.message))
                 if self.owner.flush_is_due:
                     await self._checkpoint.flush()
 
     def _fold(self, chunk: Fetched, read: Sequence[ReadRecord], committed: int) -> Packed:
         """Apply a chunk; pack what it emits, except for records below `committed`: that is out."""
         with self._metrics.stage(Stage.APPLY):
-            emitted = self.owner.fold(chunk, read)
-            new = [each for each in emitted if each[0].offset >= committed]
+            new = [each for each in self.owner.fold(chunk, read) if each[0].offset >= committed]
             packed = self._outlet.pack(self.owner, new)
         self._metrics.observe_state()
         return packed
@@ -344,8 +341,7 @@ class ShardApp:
         """Answer the commands that have asked what is forgotten, until that has arrived."""
         if self.owner.sweep_has_ended and not self._applying.locked():
             async with self._applying:
-                loop = asyncio.get_running_loop()
-                await loop.run_in_executor(self._judge, self.owner.finish)
+                await asyncio.get_running_loop().run_in_executor(self._judge, self.owner.finish)
         done, number = self.owner.shard.forgetting.done, self.owner.number
         for ask, pages in done.copy().items():
             answer = pack(Answer(ask, number, pages))

@@ -125,8 +125,7 @@ class SignApp:
         """Finish what was taken, commit, and leave the group."""
         if self._sites:
             with suppress(TimeoutError):  # what is not published is learned again
-                publishing = self._sites.publish(self._publisher)
-                await asyncio.wait_for(publishing, PUBLISH_SECONDS_MAX)
+                await asyncio.wait_for(self._sites.publish(self._publisher), PUBLISH_SECONDS_MAX)
         await self.app.stop()
         for task in (*self._tasks, *filter(None, (lane.comparing for lane in self._lanes))):
             task.cancel()

@@ -233,8 +233,7 @@ async def ensure_topic(admin: AIOKafkaAdminClient, topic: Topic, *, check: bool 
 async def partition_count(admin: AIOKafkaAdminClient, name: str) -> int:
     """Return how many partitions a topic has, once the brokers agree that it is there."""
     for _ in range(round(VISIBLE_SECONDS_MAX / RETRY_SECONDS)):
-        found = (await admin.describe_topics([name]))[0]
-        partitions = found["partitions"]
+        partitions = (await admin.describe_topics([name]))[0]["partitions"]
         if partitions and not any(each["error_code"] for each in partitions):
             return len(partitions)
         await asyncio.sleep(RETRY_SECONDS)

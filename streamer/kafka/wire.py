@@ -140,8 +140,7 @@ def identity_in(data: bytes) -> LogIdentity:
 def _head(value: bytes | None) -> _RecordHead:
     data = value or b""
     try:
-        parts = _decode_version(data)
-        version = msgspec.msgpack.decode(parts[0], type=int)
+        version = msgspec.msgpack.decode(_decode_version(data)[0], type=int)
         if version == WIRE_VERSION:
             return _decode_head(data)
     except (*_UNREADABLE, IndexError) as error:

@@ -237,8 +237,7 @@ class Worker:
         No task is waited for by a timeout of its own: Faust's services swallow a cancellation.
         """
         if self._deadline is None:
-            loop = asyncio.get_running_loop()
-            self._deadline = loop.call_later(LEAVE_SECONDS_MAX, self._give_up)
+            self._deadline = asyncio.get_running_loop().call_later(LEAVE_SECONDS_MAX, self._give_up)
         self._stop.set()
 
     def _give_up(self) -> None:
@@ -394,8 +393,7 @@ class Worker:
             prepared.dead_letter_bytes_max, settings.signing_threads,
             partial(ends_of, self._client), settings.accept_loss, sites,
         )  # fmt: skip
-        gauges = follow(self._client, options.names.gauge, flows)
-        self._beside.append(begin_task(gauges, self.fail))
+        self._beside.append(begin_task(follow(self._client, options.names.gauge, flows), self.fail))
         if sites:
             self._beside.append(begin_task(sites.run(self._publisher), self.fail))
         await self.signers.start()

@@ -133,8 +133,7 @@ def rows_signed(job: Job, batches: Batches) -> Batches:
         dead = [over_limit(i, lines[i], len(lines[i])) for i in large]
         small = np.setdiff1d(np.arange(len(lines)), large)
         rest = Slices(lines.data, lines.starts[small], lines.ends[small])
-        parsed = desk.parser.parse(Chunk(0, len(small), lines=rest))
-        yield from desk.rows(parsed, refs[small])
+        yield from desk.rows(desk.parser.parse(Chunk(0, len(small), lines=rest)), refs[small])
         yield from desk.rows(PageBatch(0, 0, dead=dead), refs)
 
 
