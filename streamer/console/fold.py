@@ -150,7 +150,10 @@ class Fold:
         return FoldState(self.is_done.is_set(), self.trouble, self.pace.rate)
 
     def run(self) -> None:
-        """Fold until `stop`; what fails is logged, is the `trouble`, and is tried again."""
+        """Fold until the view is stopped; what fails is logged, is the `trouble`, is tried again.
+
+        The batch in hand at the end is undone.
+        """
         while not self._stopped.is_set():
             try:
                 self.go_on()
@@ -166,10 +169,6 @@ class Fold:
                 self.trouble, self._tried = said, {}
             self._stopped.wait(_POLL_SECONDS)
         self.close()
-
-    def stop(self) -> None:
-        """Have `run` end; the batch in hand is undone."""
-        self._view.stop()
 
     def close(self) -> None:
         """Close the database."""

@@ -212,7 +212,7 @@ async def send_again(
     """
     if not topic.removesuffix(DEAD_LETTERS) or not topic.endswith(DEAD_LETTERS):
         raise SettingsError(
-            f"--from-topic {topic} has no dead letters, as pages{DEAD_LETTERS} has."
+            f"--from-topic {topic} is no topic of dead letters, as pages{DEAD_LETTERS}."
         )
     done = Retried(topic.removesuffix(DEAD_LETTERS))
     async with reader_of(connection) as reader:
