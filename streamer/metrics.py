@@ -54,8 +54,7 @@ class PageHistogram(Collector):
     def __init__(
         self, name: str, documentation: str, edges: Sequence[float], registry: CollectorRegistry
     ) -> None:
-        self._name = name
-        self._documentation = documentation
+        self._name, self._documentation = name, documentation
         self._edges = np.array(edges)
         self._counts = np.zeros(len(edges) + 1, np.int64)
         self._sum = 0.0
@@ -242,9 +241,8 @@ class Metrics:
         self.ready = make.gauge("streamer_ready")
         self.brokers_reachable = make.gauge("streamer_brokers_reachable")
         make.gauge("streamer_memory_limit_bytes").set(memory_limit_bytes())
-        Info("streamer_build", make.texts["streamer_build"], registry=registry).info(
-            {"version": __version__}
-        )
+        build = Info("streamer_build", make.texts["streamer_build"], registry=registry)
+        build.info({"version": __version__})
 
 
 def memory_limit_bytes(

@@ -84,8 +84,7 @@ class ShardMetrics:
     def __init__(self, metrics: Metrics, shard: Shard, number: int, head_pages: int) -> None:
         self._metrics = metrics.shards
         self._stages = metrics.stage_seconds
-        self._shard = shard
-        self._head_pages = head_pages
+        self._shard, self._head_pages = shard, head_pages
         self._flushed_rows = self._kept = 0
         self._name = str(number)
         self._verdicts = [self._metrics.verdicts.labels(self._name, *each) for each in _OUTCOMES]
@@ -98,9 +97,8 @@ class ShardMetrics:
                 self._metrics.wrong_dates,
             )
         ]
-        self._failures = {
-            work: self._metrics.upkeep_failures.labels(self._name, work) for work in UPKEEP
-        }
+        failures = self._metrics.upkeep_failures
+        self._failures = {work: failures.labels(self._name, work) for work in UPKEEP}
         self._totals = self._own_totals()
         self._observing = threading.Lock()  # the shard is shown after chunks, and after flushes
 
