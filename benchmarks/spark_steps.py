@@ -26,7 +26,6 @@ from rich.console import Console
 from benchmarks.figures import empty_table
 from benchmarks.run_kafka import FOLDER
 from streamer.config import load_settings
-from streamer.pages.folders import FolderChoice
 from streamer.spark import job_of
 from streamer.spark.answers import answers
 from streamer.spark.rule import Rounds, nodes_of
@@ -70,7 +69,7 @@ def steps(spark: SparkSession, names: list[str], key: Path) -> Iterator[tuple[st
         return step, began - before
 
     numbers = spark.range(len(names)).repartition(len(names))
-    rows = map_rows(numbers, partial(files_signed, job, FolderChoice((), ())), SIGNED).persist()
+    rows = map_rows(numbers, partial(files_signed, job), SIGNED).persist()
     yield ended("read and sign", rows)
     pages = nodes_of(rows.where("url is not null")).persist()
     yield ended("equal content", pages)

@@ -63,7 +63,7 @@ def reader_of(settings: Settings, parser: PageParser) -> PageReader:
 
 def _registry(settings: Settings) -> SchemaRegistry | None:
     """Return the client of the schema registry, if there is one."""
-    login = settings.registry_username, settings.password_of_registry
+    login = settings.registry_username, settings.password("registry_password")
     if settings.registry_url:
         address = RegistryAddress(settings.registry_url, settings.registry_cafile, *login)
         return SchemaRegistry(address)
@@ -110,12 +110,9 @@ def _temporary_folder() -> Iterator[Path]:
 
 @contextmanager
 def open_engine(
-    folder: IndexFolder,
-    catalogue: Catalogue,
-    settings: Settings,
-    parser: PageParser,
+    folder: IndexFolder, catalogue: Catalogue, settings: Settings, parser: PageParser,
     references: ReferenceIndexes,
-) -> Iterator[Engine]:
+) -> Iterator[Engine]:  # fmt: skip
     """Start what judges pages in an open index with this catalogue; its threads end with it."""
     options = JudgeOptions(
         head_pages=settings.head_pages, index_memory=settings.index_memory_bytes,

@@ -134,13 +134,10 @@ class Settings(
 
     @classmethod
     def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource, dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
+    ) -> tuple[PydanticBaseSettingsSource, ...]:  # fmt: skip
         """Order the sources: flags, environment, file, preset."""
         del dotenv_settings, file_secret_settings
         file = TomlConfigSettingsSource(settings_cls, cls.config_file)
@@ -173,24 +170,22 @@ class Settings(
             SettingsError: there is no such method, or it cannot take what is set.
         """
         numbers = {n: getattr(self, n) for n in ("shingle_width", "bands", "rows")}
-        of_text = MAIN_TEXT if self.text == MAIN else ()
-        more: dict[str, Any] = {
+        main = MAIN_TEXT if self.text == MAIN else ()
+        own: dict[str, Any] = {
             "text_rules": text_rules(self.site_rules), "exact": self.exact, "scope": self.scope,
         }  # fmt: skip
         if self.method == NATIVE and not (self.accept or self.method_option or self.canonical):
-            return SignatureSettings(
-                **numbers, **more, canonical=of_text, site_memory=self.site_memory
-            )
+            return SignatureSettings(**numbers, **own, canonical=main, site_memory=self.site_memory)
         from streamer.sketch.scheme import check_exact, choose  # noqa: PLC0415 - imports all methods
 
         chosen = choose(
             self.method,
             accept=self.accept,
             options=self.method_option,
-            canonical=(*self.canonical, *of_text),
+            canonical=(*self.canonical, *main),
             flags={n: value for n, value in numbers.items() if n in self.model_fields_set},
         )
-        chosen = chosen.model_copy(update=more)
+        chosen = chosen.model_copy(update=own)
         check_exact(chosen)
         return chosen
 
@@ -209,18 +204,14 @@ class Settings(
         given, own = self.model_fields_set, self.signature
         return IndexSettings(
             threshold=self.threshold if "threshold" in given else own.threshold,
-            measure=own.measure,
-            exact=own.exact,
+            measure=own.measure, exact=own.exact,
             shingles_min=self.min_shingles if "min_shingles" in given else own.min_shingles,
-            bucket_max=self.bucket_max,
-            candidates_max=self.candidates_max,
+            bucket_max=self.bucket_max, candidates_max=self.candidates_max,
             expire_after_ms=round(1000 * seconds_of(self.expire_after)) if self.expire_after else 0,
-            keep_pages=self.keep_pages,
-            track_changes=self.track_changes,
-            near_misses=self.near_misses,
-            fallback_threshold=self._fallback_threshold,
+            keep_pages=self.keep_pages, track_changes=self.track_changes,
+            near_misses=self.near_misses, fallback_threshold=self._fallback_threshold,
             rules=self.site_rules,
-        )
+        )  # fmt: skip
 
     @property
     def _fallback_threshold(self) -> float:
@@ -229,25 +220,12 @@ class Settings(
         is_for_method = is_given or (own.method == NATIVE and not own.accept)
         return self.fallback_threshold if own.text == MAIN and is_for_method else 0
 
-    @property
-    def password(self) -> str | None:
-        """Return the password for the brokers, of its file if there is one.
+    def password(self, name: str) -> str | None:
+        """Return the password that this setting is, of its file if there is one.
 
         Raises:
             SettingsError: the file cannot be read, or both are given.
         """
-        return self._password("sasl_password")
-
-    @property
-    def password_of_registry(self) -> str | None:
-        """Return the password for the schema registry, as `password`.
-
-        Raises:
-            SettingsError: as `password`.
-        """
-        return self._password("registry_password")
-
-    def _password(self, name: str) -> str | None:
         given: SecretStr | None = getattr(self, name)
         file: Path | None = getattr(self, f"{name}_file")
         if file is None:
@@ -260,11 +238,6 @@ class Settings(
             raise SettingsError(f"The password file {file} cannot be read: {error}.") from error
 
     @property
-    def snapshot_seconds(self) -> float:
-        """Return the time between two snapshots."""
-        return seconds_of(self.snapshot_every)
-
-    @property
     def signing_threads(self) -> int:
         """Return the number of signing threads: while one waits for the disk, another goes on."""
         return self.threads or len(os.sched_getaffinity(0)) + 1
@@ -274,11 +247,9 @@ class Settings(
         """Return what is set, by name, as JSON has it: defaults included, secrets left out."""
         values = self.model_dump(mode="json", exclude={"sasl_password", "registry_password"})
         values |= {
-            "threshold": self.index.threshold,
-            "min_shingles": self.index.shingles_min,
-            "threads": self.signing_threads,
-            "index_memory": self.index_memory_bytes,
-        }
+            "threshold": self.index.threshold, "min_shingles": self.index.shingles_min,
+            "threads": self.signing_threads, "index_memory": self.index_memory_bytes,
+        }  # fmt: skip
         return {name: value for name, value in values.items() if value not in (None, "", [])}
 
     @property
@@ -339,8 +310,7 @@ def _check_scope(settings: Settings) -> None:
     if settings.scope and settings.keep_pages:
         raise SettingsError(
             f"--scope {settings.scope} does not go with --keep-pages, which counts the pages of "
-            "all scopes: those of one would displace those of another. Use --expire-after, or "
-            "leave one out."
+            "all scopes: one would displace those of another. Use --expire-after, or leave one out."
         )
     by_url = settings.track_changes or settings.tombstones == "forget"
     if settings.scope not in {"", HOST} and by_url:
@@ -356,8 +326,7 @@ def _check_sites(settings: Settings) -> None:
         return
     if settings.site_memory < SITE_BYTES_MIN:
         raise SettingsError(
-            f"The setting site_memory = {settings.site_memory} cannot be used: it must be 1MiB or "
-            "more, or 0 for none."
+            f"The setting site_memory = {settings.site_memory} must be 1MiB or more, or 0 for none."
         )
     if settings.signature.text != MAIN or not settings.signature.is_native:
         raise SettingsError(
@@ -366,8 +335,7 @@ def _check_sites(settings: Settings) -> None:
         )
     if other := _excludes_sites(settings.model_dump(include={"scope", "rules"})):
         raise SettingsError(
-            f"--site-memory does not go with {other}: it holds for all pages of a host alike. "
-            "Leave one out."
+            f"--site-memory does not go with {other}: it holds for all of a host. Leave one out."
         )
 
 
@@ -390,8 +358,7 @@ def _refusal(error: ErrorDetails, config: Path | None) -> SettingsError:
         where = f" The settings file {config} has it." if config else ""
         near = did_you_mean(name, Settings.model_fields)
         return SettingsError(
-            f"There is no setting {name}.{where}{near} `streamer check --help-all` lists all "
-            "settings."
+            f"There is no setting {name}.{where}{near} `streamer check --help-all` lists all."
         )
     field = Settings.model_fields[name]
     is_secret = SecretStr in (field.annotation, *get_args(field.annotation))

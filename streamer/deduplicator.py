@@ -78,12 +78,9 @@ class Deduplicator:
     """
 
     def __init__(
-        self,
-        index: str | os.PathLike[str] | None = None,
-        *,
-        settings: Settings | None = None,
+        self, index: str | os.PathLike[str] | None = None, *, settings: Settings | None = None,
         **options: Unpack[Options],
-    ) -> None:
+    ) -> None:  # fmt: skip
         if settings is not None and options:
             raise SettingsError(f"Give settings or {next(iter(options))}=, not both.")
         if index is not None and not os.fspath(index):
@@ -100,9 +97,8 @@ class Deduplicator:
             references = ReferenceIndexes(own.also, folder.fingerprint, folder.identity)
             stack.callback(references.close)
             self._catalogue = open_catalogue(folder.store, folder.path)
-            self._engine = stack.enter_context(
-                open_engine(folder, self._catalogue, own, parser, references)
-            )
+            engine = open_engine(folder, self._catalogue, own, parser, references)
+            self._engine = stack.enter_context(engine)
             self._judge = self._engine.judge
             self._source = self._catalogue.enter_added()
             self._locate = self._catalogue.locator()
@@ -362,9 +358,8 @@ class Deduplicator:
 
 def _close_at_exit(engine: Engine, stack: ExitStack) -> None:
     """Flush and release an index whose object is gone, at the latest when the interpreter ends."""
-    warnings.warn(
-        "A Deduplicator was not closed. Use it with `with`.", ResourceWarning, stacklevel=2
-    )
+    said = "A Deduplicator was not closed. Use it with `with`."
+    warnings.warn(said, ResourceWarning, stacklevel=2)
     with stack:
         if engine.judge.changed or engine.judge.failure:
             engine.flush_last()

@@ -74,8 +74,7 @@ class StoreDamaged(StreamerError):  # noqa: N818 - as StoreMismatch
 
     def __init__(self, part: str, what: str, remedy: str) -> None:
         super().__init__(f"The index file {part} is damaged ({what}). {remedy}")
-        self.part = part
-        self.what = what
+        self.part, self.what = part, what
 
 
 class StoreUnavailable(StreamerError):  # noqa: N818 - as StoreMismatch
@@ -102,8 +101,7 @@ class InvalidPage(Exception):  # noqa: N818 - not an error of the run
 
     def __init__(self, code: str, detail: str = "") -> None:
         super().__init__(f"{code}: {detail}" if detail else code)
-        self.code = code
-        self.detail = detail
+        self.code, self.detail = code, detail
 
 
 class SkippedRecord(Exception):  # noqa: N818 - not an error of the run
@@ -199,9 +197,8 @@ def explain_failures(path: Path) -> Iterator[None]:
             raise _full(path) from error
         if error.errno == errno.ENOENT:
             raise damage_error(path, str(error.strerror)) from error
-        raise _describe_refusal(
-            path, str(error.strerror or error), error.errno in _RIGHTS
-        ) from error
+        said, of_rights = str(error.strerror or error), error.errno in _RIGHTS
+        raise _describe_refusal(path, said, of_rights) from error
 
 
 def database_error(path: Path, text: str) -> StoreDamaged | StoreUnavailable:
@@ -235,14 +232,10 @@ def _full(path: Path) -> StoreUnavailable:
 
 def open_here(path: Path) -> StoreUnavailable:
     """Return the error about an index that this process has open already."""
-    return StoreUnavailable(
-        f"The index {path} is open in this process already. Use the object that has it open, or "
-        "close that first."
-    )
+    return StoreUnavailable(f"The index {path} is open in this process already. Close it first.")
 
 
 def _describe_lock(path: Path) -> StoreUnavailable:
     return StoreUnavailable(
-        f"The index {path} is in use by another process. Wait until that has ended, or use another "
-        "folder."
+        f"The index {path} is in use by another process. Wait for its end, or use another folder."
     )

@@ -56,11 +56,9 @@ def open_store(url: str, *, timeout: str, patient: bool = True) -> obstore.store
     if url.startswith("hf:"):
         url, headers = hub_address(url, "resolve"), hub_headers()
     options: obstore.store.ClientConfig = {
-        "timeout": timeout,
-        "connect_timeout": "10s",
-        "allow_http": allowed or url.startswith("http:"),
-        "default_headers": headers,
-    }
+        "timeout": timeout, "connect_timeout": "10s",
+        "allow_http": allowed or url.startswith("http:"), "default_headers": headers,
+    }  # fmt: skip
     retry: obstore.store.RetryConfig = {
         "max_retries": _RETRIES_MAX if patient else 0,
         "retry_timeout": _PATIENCE,
@@ -80,9 +78,8 @@ def hub_address(url: str, what: str) -> str:
         raise ValueError("it is not of the form hf://datasets/OWNER/NAME@REVISION/PATH")
     name, revision, path = found.groups(default="")
     place, _, kind = what.rpartition("/")
-    root = "/".join(
-        filter(None, (os.environ.get("HF_ENDPOINT", "").rstrip("/") or _HUB_URL, place))
-    )
+    root = os.environ.get("HF_ENDPOINT", "").rstrip("/") or _HUB_URL
+    root = f"{root}/{place}".rstrip("/")
     version = quote(unquote(revision) or "main", safe="~")
     return f"{root}/datasets/{name}/{kind}/{version}/{quote(path)}".rstrip("/")
 

@@ -86,9 +86,8 @@ def seconds_of(duration: str) -> float:
 
 def duration_of(seconds: int) -> str:
     """Return so many seconds as a setting has them, in the largest unit that they fill."""
-    unit = max(
-        (each for each in _SECONDS if seconds % _SECONDS[each] == 0), key=_SECONDS.__getitem__
-    )
+    units = (each for each in _SECONDS if seconds % _SECONDS[each] == 0)
+    unit = max(units, key=_SECONDS.__getitem__)
     return f"{seconds // _SECONDS[unit]}{unit}"
 
 

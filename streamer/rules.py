@@ -131,9 +131,7 @@ def read_rules(path: Path) -> tuple[Rule, ...]:
         raise SettingsError(f"Cannot read the rules {path}: {error}.") from error
     tables = content.pop("rule", [])
     if content or not isinstance(tables, list) or not tables:
-        raise SettingsError(
-            f"The rules {path} must be tables named [[rule]], each with a host or path pattern."
-        )
+        raise SettingsError(f"The rules {path} must be tables named [[rule]], with a host or path.")
     if len(tables) > RULES_MAX:
         raise SettingsError(f"The rules {path} are {len(tables)}; there may be {RULES_MAX}.")
     return tuple(_rule(path, number, table) for number, table in enumerate(tables, 1))
@@ -146,9 +144,8 @@ def _rule(path: Path, number: int, table: object) -> Rule:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"]))
         what = f"{name} = {first['input']!r}" if name else "it"
-        raise SettingsError(
-            f"Rule {number} of {path}: {what} cannot be used: {why_wrong(first)}."
-        ) from error
+        said = f"Rule {number} of {path}: {what} cannot be used: {why_wrong(first)}."
+        raise SettingsError(said) from error
 
 
 def text_of(rules: Sequence[Rule], url: str) -> Text | None:

@@ -57,12 +57,9 @@ class WebServer:
     def __init__(self, app: web.Application, **options: Any) -> None:  # noqa: ANN401 - aiohttp's
         app.middlewares.insert(0, self._note_request)
         self._runner = web.AppRunner(
-            app,
-            access_log=None,
-            keepalive_timeout=HEAD_SECONDS,
-            lingering_time=_LINGER_SECONDS,
+            app, access_log=None, keepalive_timeout=HEAD_SECONDS, lingering_time=_LINGER_SECONDS,
             **options,
-        )
+        )  # fmt: skip
         self._requests: dict[web.RequestHandler, web.Request] = {}
         self._listening: asyncio.Server | None = None
         self._most = connections_max()
@@ -79,15 +76,13 @@ class WebServer:
         loop = asyncio.get_running_loop()
         try:
             # All that wait are accepted at once, before one can be closed.
-            self._listening = await loop.create_server(
-                self._connection, host, port, backlog=self._most
-            )
+            at = self._connection, host, port
+            self._listening = await loop.create_server(*at, backlog=self._most)
         except (OSError, UnicodeError) as error:  # the latter of a name that is none
             await self.stop()
             reason = getattr(error, "strerror", None) or error
-            raise SettingsError(
-                f"Nothing can be served at {host}:{port}: {reason}. {remedy}"
-            ) from error
+            said = f"Nothing can be served at {host}:{port}: {reason}. {remedy}"
+            raise SettingsError(said) from error
         found: int = self._listening.sockets[0].getsockname()[1]
         return found
 

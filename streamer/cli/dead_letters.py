@@ -63,11 +63,9 @@ CHARACTERS_SHOWN = 400  # of a record
 _decode = msgspec.json.Decoder(DeadLetter).decode
 
 dead_letters = typer.Typer(
-    cls=Group,
-    help="Show why records could not be judged, export them, and send them again.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-)
+    cls=Group, help="Show why records could not be judged, export them, and send them again.",
+    no_args_is_help=True, rich_markup_mode="rich",
+)  # fmt: skip
 
 Files = Annotated[
     list[Path] | None,
@@ -175,29 +173,21 @@ def tally(letters: Iterable[DeadLetter]) -> list[CodeTally]:
     found: dict[str, dict[str, Tally]] = {}
     for letter in letters:
         of_code, source = found.setdefault(letter.code, {}), letter.page.topic
-        new = Tally(source, 0, letter.page, letter.detail)
-        of_code.setdefault(source, new).letters += 1
-    codes = [
-        CodeTally(
-            code,
-            sum(each.letters for each in of_code.values()),
-            REMEDIES.get(code, _UNKNOWN),
-            sorted(of_code.values(), key=lambda each: (-each.letters, each.source)),
-        )
-        for code, of_code in found.items()
-    ]
+        of_code.setdefault(source, Tally(source, 0, letter.page, letter.detail)).letters += 1
+    codes = []
+    for code, of_code in found.items():
+        sources = sorted(of_code.values(), key=lambda each: (-each.letters, each.source))
+        count = sum(each.letters for each in sources)
+        codes.append(CodeTally(code, count, REMEDIES.get(code, _UNKNOWN), sources))
     return sorted(codes, key=lambda each: (-each.letters, each.code))
 
 
 @dead_letters.command("list", cls=Command)
 @command
 def list_letters(
-    files: Files = None,
-    *,
-    choice: LetterChoice,
-    json: bool = False,
+    files: Files = None, *, choice: LetterChoice, json: bool = False,
     settings: Annotated[Settings, "input_topic", "brokers", SECURITY],
-) -> None:
+) -> None:  # fmt: skip
     """Count dead letters by code and source, with an example and a remedy for each.
 
     To judge them again, give a file of dead letters to `streamer replay`, or send those of a worker
@@ -210,24 +200,19 @@ def list_letters(
     Args:
         json: Print JSON.
     """
-    codes = tally(choice.read(files, settings))
-    show_report(codes, _print_codes, as_json=json)
+    show_report(tally(choice.read(files, settings)), _print_codes, as_json=json)
 
 
 def _print_codes(codes: list[CodeTally]) -> None:
-    for each in codes:
-        _print_code(each)
+    for of_code in codes:
+        typer.echo(f"{escape(of_code.code)}: {of_code.letters:,}. {of_code.remedy}")
+        for each in of_code.sources[:SOURCES_SHOWN]:
+            about = f": {escape(each.detail)}" if each.detail else ""
+            typer.echo(f"{each.letters:>9,} in {_place(each.page, 'such as ')}{about}")
+        if rest := of_code.sources[SOURCES_SHOWN:]:
+            count = sum(each.letters for each in rest)
+            typer.echo(f"{count:>9,} in {len(rest):,} more sources, which --json lists")
     typer.echo(f"{sum(each.letters for each in codes):,} dead letters")
-
-
-def _print_code(of_code: CodeTally) -> None:
-    typer.echo(f"{escape(of_code.code)}: {of_code.letters:,}. {of_code.remedy}")
-    for each in of_code.sources[:SOURCES_SHOWN]:
-        about = f": {escape(each.detail)}" if each.detail else ""
-        typer.echo(f"{each.letters:>9,} in {_place(each.page, 'such as ')}{about}")
-    if rest := of_code.sources[SOURCES_SHOWN:]:
-        count = sum(each.letters for each in rest)
-        typer.echo(f"{count:>9,} in {len(rest):,} more sources, which --json lists")
 
 
 def _place(page: Location, word: str = "") -> str:
@@ -238,35 +223,20 @@ def _place(page: Location, word: str = "") -> str:
 
 def escape(text: str) -> str:
     """Return text with escapes for what a terminal would not show, or would obey."""
-    return "".join(
-        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
-    )
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 # ---- records -------------------------------------------------------------------------------------
 
 
-@dataclass
-class _Written:
-    """What is special of the records that were written."""
-
-    records: int = 0
-    cut: int = 0
-    not_lines: int = 0
-
-
 @dead_letters.command(cls=Command)
 @command
 def show(
-    files: Files = None,
-    *,
-    choice: LetterChoice,
-    limit: Annotated[int | None, typer.Option(min=1)] = None,
-    out: str | None = None,
-    overwrite: Overwrite = False,
-    json: bool = False,
+    files: Files = None, *, choice: LetterChoice,
+    limit: Annotated[int | None, typer.Option(min=1)] = None, out: str | None = None,
+    overwrite: Overwrite = False, json: bool = False,
     settings: Annotated[Settings, "input_topic", "brokers", SECURITY],
-) -> None:
+) -> None:  # fmt: skip
     """Show dead letters with their records, escaped and shortened; with --out, only the records.
 
     Records of WARC and ARC files are not lines, so nothing is added to them. Once the mapping is
@@ -315,37 +285,33 @@ def shorten(data: bytes) -> str:
 def _write(letters: Iterator[DeadLetter], out: str, *, as_json: bool) -> None:
     """Write records, or the dead letters themselves, and warn of what is no line or not whole."""
     first = next(letters, None)  # before the file is emptied
-    written = _Written()
+    cut = not_lines = 0
     with open_output(out, StandardOutput(), "wb") as file:
         for letter in chain([first] if first else [], letters):
-            file.write(msgspec.json.encode(letter) + b"\n" if as_json else _record(letter, written))
-            written.records += 1
+            if as_json:
+                file.write(msgspec.json.encode(letter) + b"\n")
+                continue
+            value, source = _bytes(letter, letter.value_base64), letter.page.topic
+            is_cdx_line = format_by_name(source) is CDX and b"\n" not in value
+            is_line = is_of_messages(source) or is_cdx_line
+            file.write(value + b"\n" if is_line else value)
+            cut += letter.truncated
+            not_lines += b"\n" in value or not is_line
     console = Terminal(stderr=True)
-    if not written.records:
+    if first is None:
         console.say("There are no such dead letters.")
-    if written.cut:
-        console.warn(f"{written.cut:,} of the records are cut: their dead letters have no more.")
-    if written.not_lines:
-        console.warn(f"{written.not_lines:,} of the records are no lines; --json keeps each apart.")
-
-
-def _record(letter: DeadLetter, written: _Written) -> bytes:
-    """Return a record as it is to be written; count what is special of it."""
-    value = _bytes(letter, letter.value_base64)
-    written.cut += letter.truncated
-    source = letter.page.topic
-    is_line = is_of_messages(source) or (format_by_name(source) is CDX and b"\n" not in value)
-    written.not_lines += b"\n" in value or not is_line
-    return value + b"\n" if is_line else value
+    if cut:
+        console.warn(f"{cut:,} of the records are cut: their dead letters have no more.")
+    if not_lines:
+        console.warn(f"{not_lines:,} of the records are no lines; --json keeps each apart.")
 
 
 def _bytes(letter: DeadLetter, text: str) -> bytes:
     try:
         return base64.b64decode(text)
     except ValueError as error:
-        raise InputError(
-            f"The dead letter of {_place(letter.page)} is damaged: {error}."
-        ) from error
+        place = _place(letter.page)
+        raise InputError(f"The dead letter of {place} is damaged: {error}.") from error
 
 
 # ---- sent again ----------------------------------------------------------------------------------
@@ -354,13 +320,10 @@ def _bytes(letter: DeadLetter, text: str) -> bytes:
 @dead_letters.command(cls=Command)
 @command
 def retry(
-    *,
-    choice: LetterChoice,
-    offsets: str | None = None,
-    max_retries: Annotated[int, typer.Option(min=1)] = 3,
-    dry_run: bool = False,
+    *, choice: LetterChoice, offsets: str | None = None,
+    max_retries: Annotated[int, typer.Option(min=1)] = 3, dry_run: bool = False,
     settings: Annotated[Settings, "input_topic", "brokers", SECURITY],
-) -> None:
+) -> None:  # fmt: skip
     """Send dead letters of a worker to the topic of pages again, with their keys and bytes.
 
     Use it once the workers have the right mapping. It prints the offsets at which the next run must
@@ -385,8 +348,7 @@ def retry(
             "--from-topic. To judge those of a file again, give it to `streamer replay`."
         )
     which = Which(frozenset(choice.code or ()), choice.index_name, max_retries)
-    wanted = parse_wanted(None, offsets, None)
-    connection = quiet_connection_of(settings)
+    wanted, connection = parse_wanted(None, offsets, None), quiet_connection_of(settings)
     done = asyncio.run(send_again(connection, topic, wanted, which, dry_run=dry_run))
     typer.echo(
         f"{'would be sent' if dry_run else 'sent':17} {done.sent:,} to {done.topic}\n"

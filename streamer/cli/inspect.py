@@ -89,15 +89,11 @@ def describe(store: Store, meta: StoreMeta, number: int = 0) -> dict[str, Any]:
     """Return what the index of a shard holds, as JSON values."""
     shard = unpack_state(meta.state)
     return {
-        "format": meta.format,
-        "identity": _name_identity(meta.identity),
-        "flushes": meta.seq,
-        "settings": settings_by_name(shard.settings),
-        "bytes": store.size_bytes(),
-        "position": _positions(store, meta, shard),
-        "url_versions": store.url_count,
+        "format": meta.format, "identity": _name_identity(meta.identity), "flushes": meta.seq,
+        "settings": settings_by_name(shard.settings), "bytes": store.size_bytes(),
+        "position": _positions(store, meta, shard), "url_versions": store.url_count,
         "shards": [{"shard": number, **_describe_shard(store, meta, shard)}],
-    }
+    }  # fmt: skip
 
 
 def _name_identity(identity: Mapping[str, str | int | float]) -> index_folder.Identity:
@@ -114,15 +110,13 @@ def settings_by_name(settings: dict[str, Any] | None) -> dict[str, Any] | None:
     if settings is None:
         return None
     whole = IndexSettings.model_validate(settings)
-    values = whole.model_dump()
-    named = {_SETTING_NAMES.get(name, name): value for name, value in values.items()}
+    named = {_SETTING_NAMES.get(name, name): value for name, value in whole.model_dump().items()}
     age = whole.expire_after_ms // 1000
     own = {
-        "measure": whole.measure.name.lower(),
-        "rules": "; ".join(map(str, whole.rules)),
+        "measure": whole.measure.name.lower(), "rules": "; ".join(map(str, whole.rules)),
         "also": "; ".join(map(str, whole.also)),
         "expire_after": duration_of(age) if age else "never",
-    }
+    }  # fmt: skip
     return named | own
 
 
@@ -131,41 +125,31 @@ def _positions(store: Store, meta: StoreMeta, shard: ShardState) -> dict[str, di
     if log := read_position(meta.owner):
         read = {"log": log.offset, **shard.positions}
         return {name: {"records": at, "finished": True} for name, at in sorted(read.items())}
-    return {
-        f"{entry.name}, partition {entry.partition}"
-        if entry.topic_id or entry.partition
-        else entry.name: {
-            "records": entry.position,
-            "finished": entry.finished or bool(entry.topic_id),
-        }
-        for entry in read_catalogue(store, meta).entries
-    }
+    found = {}
+    for one in read_catalogue(store, meta).entries:
+        of_partition = f", partition {one.partition}" if one.topic_id or one.partition else ""
+        is_finished = one.finished or bool(one.topic_id)
+        found[f"{one.name}{of_partition}"] = {"records": one.position, "finished": is_finished}
+    return found
 
 
 def _describe_shard(store: Store, meta: StoreMeta, shard: ShardState) -> dict[str, Any]:
-    sizes, frozen = _bucket_sizes(store), read_note(store)
-    bucket_max = shard.settings["bucket_max"] if shard.settings else 0
-    powers = np.bincount(np.ceil(np.log2(sizes)).astype(np.int64)).tolist()
-    return {
-        "pages_kept": meta.rows,
-        "postings": meta.postings,
-        "postings_frozen": frozen.count,
-        "generations": len(frozen.generations),
-        "filter_bytes": frozen.filter_bytes,
-        "buckets": len(sizes),
-        "buckets_by_size": {f"<= {1 << i}": int(n) for i, n in enumerate(powers) if n},
-        "buckets_saturated": int(np.count_nonzero(sizes >= bucket_max)),
-        "postings_refused": shard.refused,
-    }
-
-
-def _bucket_sizes(store: Store) -> Any:  # noqa: ANN401 - an array of counts
-    """Return the postings of each bucket."""
     posted = [np.empty(0, np.uint64)]
     for part in store.keys(ROWS_AT_ONCE, whole=False):
         columns = np.arange(part.keys.shape[1], dtype=np.uint64)
         posted.append(part.keys[(part.masks[:, None] >> columns & np.uint64(1)).astype(np.bool_)])
-    return np.unique(np.concatenate(posted), return_counts=True)[1]
+    sizes = np.unique(np.concatenate(posted), return_counts=True)[1]  # of each bucket
+    frozen = read_note(store)
+    bucket_max = shard.settings["bucket_max"] if shard.settings else 0
+    powers = np.bincount(np.ceil(np.log2(sizes)).astype(np.int64)).tolist()
+    return {
+        "pages_kept": meta.rows, "postings": meta.postings, "postings_frozen": frozen.count,
+        "generations": len(frozen.generations), "filter_bytes": frozen.filter_bytes,
+        "buckets": len(sizes),
+        "buckets_by_size": {f"<= {1 << i}": int(n) for i, n in enumerate(powers) if n},
+        "buckets_saturated": int(np.count_nonzero(sizes >= bucket_max)),
+        "postings_refused": shard.refused,
+    }  # fmt: skip
 
 
 def _print(report: dict[str, Any]) -> None:
@@ -302,9 +286,7 @@ def _key_finding(index: Path, key_file: Path | None) -> Finding:
         finding.damage.append(str(error))
         return finding
     if key != meta.identity["key"]:
-        finding.damage.append(
-            f"it is the key {key}, the index was made with {meta.identity['key']}"
-        )
+        finding.damage.append(f"it is the key {key}, that of the index is {meta.identity['key']}")
     return finding
 
 
@@ -315,17 +297,14 @@ def _fit(index: Path, settings: Settings) -> str:
     identity = index_folder.identity_of(settings.signature, secret)
     index_folder.check_identity(index, meta.identity, identity)
     in_force = settings_by_name(unpack_state(meta.state).settings)
-    with closing(
-        ReferenceIndexes(settings.also, str(identity["fingerprint"]), identity)
-    ) as references:
+    own = ReferenceIndexes(settings.also, str(identity["fingerprint"]), identity)
+    with closing(own) as references:
         wanted = settings_by_name(references.name_in(settings.index).model_dump())
     assert wanted is not None
     if in_force is None:
         return "fits, and has judged no page."
     if in_force["rules_version"] != MACHINE_VERSION:
-        raise StoreMismatch(
-            f"The index {index} was written by another version of the program. Use that."
-        )
+        raise StoreMismatch(f"Another version of the program wrote the index {index}. Use that.")
     changes = [f"{n} {in_force[n]} -> {wanted[n]}" for n in wanted if wanted[n] != in_force[n]]
     if changes:
         return f"fits. From the next page on: {', '.join(changes)}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
 import time
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from streamer.cli.progress import PlainColumn, progress_bar, records_bar
 from streamer.cli.terminal import Terminal
 from streamer.config import Settings
 from streamer.errors import InputError, SettingsError
-from streamer.kafka.connection import Connection, connection_of
+from streamer.kafka.connection import connection_of
 from streamer.kafka.follow import ArrivingMessages
 from streamer.kafka.produce import produce as produce_sources
 from streamer.kafka.topic_input import open_topic, parse_wanted, resolve
@@ -60,35 +61,24 @@ def worker(
     """
     if settings.key_file is None:
         raise SettingsError(
-            "A worker needs a key that all workers of the index share. "
-            "Make one with `(umask 077; openssl rand -hex 32 > key)`, and give it with "
-            "--key-file key."
+            "A worker needs a key, the same for all workers of the index. Make one with "
+            "`(umask 077; openssl rand -hex 32 > key)`, and give it with --key-file key."
         )
     # Faust takes a quarter of a second to import, which the other commands do without.
     from streamer.kafka.worker import WorkerOptions, run_worker  # noqa: PLC0415 - as above
 
-    wanted = WorkerOptions(
-        settings,
-        connection_of(settings),
-        Names(settings.index_name, settings.input_topic, settings.per_partition),
-        index,
-        settings.key_file,
-        page_parser(settings),
-    )
+    connection, parser = connection_of(settings), page_parser(settings)
+    names = Names(settings.index_name, settings.input_topic, settings.per_partition)
+    wanted = WorkerOptions(settings, connection, names, index, settings.key_file, parser)
     asyncio.run(run_worker(wanted))
 
 
 @command
 def produce(
-    pages: list[str],
-    *,
-    topic: str,
-    partitions: Annotated[int, typer.Option(min=1)] = 4,
-    replicas: Annotated[int, typer.Option(min=1)] = 1,
-    key: str = "",
-    reader: PageReader,
+    pages: list[str], *, topic: str, partitions: Annotated[int, typer.Option(min=1)] = 4,
+    replicas: Annotated[int, typer.Option(min=1)] = 1, key: str = "", reader: PageReader,
     settings: Annotated[Settings, "value", "brokers", SECURITY],
-) -> None:
+) -> None:  # fmt: skip
     """Send the pages of files to a Kafka topic, keyed by URL or by what they share.
 
     Lines are sent as they are, even malformed ones. WARC records become messages of the page
@@ -117,11 +107,10 @@ def produce(
     sources = reader.open(pages)
     began = time.perf_counter()
     with progress_bar(sources) as report:
-        sent = asyncio.run(
-            produce_sources(
-                sources, topic, connection, reader, partitions, replicas, settings.value, report
-            )
+        sending = produce_sources(
+            sources, topic, connection, reader, partitions, replicas, settings.value, report
         )
+        sent = asyncio.run(sending)
     seconds = time.perf_counter() - began
     typer.echo(
         f"messages sent     {sent.messages:,} to {topic}\n"
@@ -140,11 +129,9 @@ def produce(
 
 @command
 def tail(
-    *,
-    limit: Annotated[int | None, typer.Option(min=1)] = None,
-    new_only: bool = False,
+    *, limit: Annotated[int | None, typer.Option(min=1)] = None, new_only: bool = False,
     settings: Annotated[Settings, "index_name", "brokers", SECURITY],
-) -> None:
+) -> None:  # fmt: skip
     """Print verdicts as JSON lines, existing ones first, then new ones as they arrive.
 
     Example: streamer tail --limit 10 --index-name streamer
@@ -155,25 +142,22 @@ def tail(
     """
     connection = connection_of(settings)
     topic = Names(settings.index_name, settings.input_topic).verdicts
-    with suppress(KeyboardInterrupt):
-        asyncio.run(_show_verdicts(connection, topic, limit, new_only=new_only))
-
-
-async def _show_verdicts(
-    connection: Connection, topic: str, limit: int | None, *, new_only: bool
-) -> None:
-    """Print the verdicts of a topic as they come."""
+    left = math.inf if limit is None else limit
 
     def report(name: str) -> None:
         sys.stderr.write(f"There is no topic {name} yet; waiting for a worker to make it.\n")
 
-    arriving = ArrivingMessages(connection, topic, new_only=new_only, waiting=report)
-    async with aclosing(arriving):
-        while limit is None or limit > 0:
-            messages = await arriving.read(limit)
-            limit = None if limit is None else limit - len(messages)
-            sys.stdout.buffer.writelines((each.value or b"") + b"\n" for each in messages)
-            sys.stdout.buffer.flush()
+    async def show_verdicts(left: float) -> None:
+        arriving = ArrivingMessages(connection, topic, new_only=new_only, waiting=report)
+        async with aclosing(arriving):
+            while left > 0:
+                messages = await arriving.read(None if limit is None else int(left))
+                left -= len(messages)
+                sys.stdout.buffer.writelines((each.value or b"") + b"\n" for each in messages)
+                sys.stdout.buffer.flush()
+
+    with suppress(KeyboardInterrupt):
+        asyncio.run(show_verdicts(left))
 
 
 @contextmanager
@@ -191,8 +175,8 @@ def topic_input(options: FromTopic, settings: Settings, console: Terminal) -> It
         names = Names(options.order_of or "streamer", options.from_topic, bool(wanted.partitions))
     except SettingsError as error:
         raise SettingsError(
-            "--from-topic or --order-of is no name that Kafka takes. "
-            "Use at most 200 letters, digits, '.', '_', '-'."
+            "--from-topic or --order-of is no name that Kafka takes. Use at most 200 letters, "
+            "digits, '.', '_', '-'."
         ) from error
     if options.order_of and len(wanted.partitions) > 1:
         raise SettingsError(
@@ -204,12 +188,11 @@ def topic_input(options: FromTopic, settings: Settings, console: Terminal) -> It
         ranges = resolve(wanted, topic.name, topic.bounds, until)
 
         def make(fingerprint: str) -> tuple[Input, AbstractContextManager[Report]]:
+            forgets = settings.tombstones == "forget"
             pages: PartitionsInput | OrderedInput = (
                 OrderedInput(topic, names, fingerprint, min(wanted.partitions, default=None))
                 if options.order_of
-                else PartitionsInput(
-                    topic, ranges, takes_tombstones=settings.tombstones == "forget"
-                )
+                else PartitionsInput(topic, ranges, takes_tombstones=forgets)
             )
             share = PlainColumn("{task.percentage:.0f} %")
             return pages, records_bar(pages.amount_in_all, share, console)

@@ -32,44 +32,26 @@ if TYPE_CHECKING:
 # what that has under the command's own name.
 PANELS = {
     "Judge pages": {
-        "replay": "cli.replay",
-        "spark": "cli.spark",
-        "worker": "cli.kafka_commands",
-        "produce": "cli.kafka_commands",
-        "tail": "cli.kafka_commands",
-        "select": "analysis.cli.survivors",
-        "text": "analysis.cli.text",
+        "replay": "cli.replay", "spark": "cli.spark", "worker": "cli.kafka_commands",
+        "produce": "cli.kafka_commands", "tail": "cli.kafka_commands",
+        "select": "analysis.cli.survivors", "text": "analysis.cli.text",
     },
-    "Keep an index": {
-        "snapshot": "cli.upkeep",
-        "restore": "cli.upkeep",
-        "trim-log": "cli.upkeep",
-        "forget": "cli.upkeep",
-    },
+    "Keep an index": dict.fromkeys(["snapshot", "restore", "trim-log", "forget"], "cli.upkeep"),
     "Look inside": {
-        "console": "console.command",
-        "inspect": "cli.inspect",
-        "check": "cli.inspect",
-        "verify": "analysis.cli.verify",
-        "clusters": "analysis.cli.clusters",
-        "hints": "analysis.cli.hints",
-        "explain": "analysis.cli.explain",
+        "console": "console.command", "inspect": "cli.inspect", "check": "cli.inspect",
+        "verify": "analysis.cli.verify", "clusters": "analysis.cli.clusters",
+        "hints": "analysis.cli.hints", "explain": "analysis.cli.explain",
         "dead-letters": "cli.dead_letters",
     },
     "Compare texts": {
-        "compare": "analysis.cli.compare",
-        "uniqueness": "analysis.cli.compare",
-        "methods": "analysis.cli.methods",
-        "collection": "analysis.cli.compare",
+        "compare": "analysis.cli.compare", "uniqueness": "analysis.cli.compare",
+        "methods": "analysis.cli.methods", "collection": "analysis.cli.compare",
     },
     "Measure and tune": {
-        "sample": "analysis.cli.sample_crawl",
-        "score": "analysis.cli.sample_crawl",
-        "evaluate": "analysis.cli.evaluate",
-        "tune": "analysis.cli.evaluate",
-        "warm": "cli.upkeep",
+        "sample": "analysis.cli.sample_crawl", "score": "analysis.cli.sample_crawl",
+        "evaluate": "analysis.cli.evaluate", "tune": "analysis.cli.evaluate", "warm": "cli.upkeep",
     },
-}
+}  # fmt: skip
 COMMANDS = {name: panel for panel, names in PANELS.items() for name in names}
 
 # Of the options with a subject, those that a command's `--help` shows.
@@ -158,32 +140,19 @@ class Group(_InOurWords, TyperGroup):
 class LazyGroup(Group):
     """A group of commands of which only those are imported that somebody asks for."""
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - as list_commands
-        """Write the help, with what each command does."""
-        self._list_all()
-        super().format_help(ctx, formatter)
-
-    def shell_complete(self, ctx: Any, incomplete: str) -> Any:  # noqa: ANN401 - as list_commands
-        """Return the commands that begin so."""
-        self._list_all()
-        return super().shell_complete(ctx, incomplete)
-
-    def _list_all(self) -> None:
-        """Have commands that can be listed, and not called."""
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - typer does not export its type
+        """Return the names of all commands, which can be listed from now on, and not called."""
+        del ctx
         self.commands = {
             name: Command(name, help=_summary(name), rich_help_panel=panel)
             for name, panel in COMMANDS.items()
         }
-
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - typer does not export its type
-        """Return the names of all commands, in the order of the help."""
-        del ctx
         return [*COMMANDS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401 - as above
         """Return a command; of an unknown name None, with all names known for a suggestion."""
         if cmd_name not in COMMANDS:
-            self._list_all()
+            self.list_commands(ctx)
         elif cmd_name not in self.commands:
             self.commands[cmd_name] = _load(cmd_name)
         return super().get_command(ctx, cmd_name)
@@ -232,27 +201,21 @@ damaged, 4 too many dead letters; 130 interrupted, 141 standard output was close
 app = typer.Typer(
     cls=LazyGroup,
     help="Find near-duplicate pages in a stream: one verdict per page, unique or duplicate.",
-    epilog=EPILOG,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-)
+    epilog=EPILOG, no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False,
+)  # fmt: skip
 
 
-def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer's callback
+def _say_version(wanted: bool) -> None:  # noqa: FBT001 - typer's callback
     if wanted:
         typer.echo(__version__)
         raise typer.Exit
 
 
+_VERSION = typer.Option("--version", callback=_say_version, is_eager=True, help="Show the version.")
+
+
 @app.callback()
-def root(
-    *,
-    _version: Annotated[
-        bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
-    ] = False,
-) -> None:
+def root(*, _version: Annotated[bool, _VERSION] = False) -> None:
     """Find near-duplicate pages in a stream."""
 
 

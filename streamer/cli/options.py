@@ -39,24 +39,18 @@ def _option(name: str, kind: object, option: object, default: object = None) -> 
 
 
 _CONFIG = _option(
-    "config",
-    Path | None,
-    typer.Option(
+    "config", Path | None, typer.Option(
         help="TOML file with settings; flags and STREAMER_* come before it.",
         rich_help_panel=RUNNING,
     ),
-)
+)  # fmt: skip
 _KEEP_GOING = _option(
-    "keep_going",
-    bool,
-    typer.Option(
-        "--keep-going",
+    "keep_going", bool, typer.Option(
+        "--keep-going", rich_help_panel=FIELDS,
         help="Continue if the first records of a source all fail in the same way. Without it, "
         "that ends the command.",
-        rich_help_panel=FIELDS,
-    ),
-    default=False,
-)
+    ), default=False,
+)  # fmt: skip
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing outputs.")]
 
@@ -71,13 +65,10 @@ def _show_all(ctx: typer.Context, value: bool) -> None:  # noqa: FBT001 - typer'
 
 MANY_OPTIONS = 25  # more than one reads
 _HELP_ALL = _option(
-    "help_all",
-    bool,
-    typer.Option(
+    "help_all", bool, typer.Option(
         "--help-all", is_eager=True, callback=_show_all, help="Show all options and exit."
-    ),
-    default=False,
-)
+    ), default=False,
+)  # fmt: skip
 _PAGE_SETTINGS = [
     "preset", "fields", "url_prefix", "cdx_base", "page_bytes_max", "include", "exclude",
 ]  # fmt: skip
@@ -168,11 +159,8 @@ def _is_annotated(hint: object) -> bool:
 
 def _flags(wanted: list[str]) -> list[inspect.Parameter]:
     """Return the flags of the settings and panels that are wanted, and that of their file."""
-    return [*map(_flag, (one for one in list_settings() if _takes(wanted, one))), _CONFIG]
-
-
-def _takes(wanted: list[str], one: Declared) -> bool:
-    return one.flag and (not wanted or one.name in wanted or one.panel in wanted)
+    own = [one for one in list_settings() if not wanted or {one.name, one.panel} & {*wanted}]
+    return [*(_flag(one) for one in own if one.flag), _CONFIG]
 
 
 def _flag(one: Declared) -> inspect.Parameter:
@@ -197,19 +185,14 @@ def _fields_of(record: Any) -> list[inspect.Parameter]:  # noqa: ANN401 - a data
     """Return the fields of a record of options as parameters; a record may have a `panel`."""
     hints = get_type_hints(record, include_extras=True)
     _, described = read_section(record.__doc__, "Attributes")
-    return [
-        _describe(
-            inspect.Parameter(
-                one.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=inspect.Parameter.empty if one.default is MISSING else one.default,
-                annotation=hints[one.name],
-            ),
-            described,
-            getattr(record, "panel", None),
+    made = []
+    for one in fields(record):
+        default = inspect.Parameter.empty if one.default is MISSING else one.default
+        parameter = inspect.Parameter(
+            one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[one.name]
         )
-        for one in fields(record)
-    ]
+        made.append(_describe(parameter, described, getattr(record, "panel", None)))
+    return made
 
 
 def _describe(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rich.progress import (
@@ -100,9 +101,5 @@ def compile_with_bar(*, main_text: bool = False) -> None:
     what = f"Compiling the kernels, {where}"
     if not console.is_terminal:
         console.print(f"{what}.")
-    columns = (PlainColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with _bar(*columns, console=console) as bar:
-        task = bar.add_task("", total=None)
-        compile_kernels(
-            lambda done, total: bar.update(task, completed=done, total=total), main_text=main_text
-        )
+    with count_bar() as report:
+        compile_kernels(partial(report, what), main_text=main_text)

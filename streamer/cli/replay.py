@@ -1,7 +1,7 @@
 """`streamer replay`: files or a topic in, verdicts out, in one process."""
 
 import signal
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -86,13 +86,9 @@ _Settings = Annotated[
 
 @command
 def replay(
-    pages: list[str] | None = None,
-    *,
-    targets: Targets,
-    handling: Handling,
-    topic: FromTopic,
+    pages: list[str] | None = None, *, targets: Targets, handling: Handling, topic: FromTopic,
     settings: _Settings,
-) -> None:
+) -> None:  # fmt: skip
     """Judge the pages of files or of a topic: one verdict per page, unique or duplicate.
 
     With --index, the same command continues after an interruption: judged files
@@ -126,20 +122,25 @@ def replay(
             their URLs (s3://, gs://, az://, https://), or - for standard input.
     """
     parser = page_parser(settings)
-    console, errors = Terminal(stderr=targets.to_standard_output), Terminal(stderr=True)
+    is_taken = STANDARD_OUTPUT in targets.outputs().values()
+    console, errors = Terminal(stderr=is_taken), Terminal(stderr=True)
     _check(pages or [], targets, topic, settings)
     with ExitStack() as stack:
-        make_input = (
-            stack.enter_context(_topic_input(topic, settings, parser, errors))
-            if topic.from_topic is not None
-            else _file_input(pages or [], targets, handling, settings, parser, errors)
-        )
+        if topic.from_topic is not None:
+            from streamer.cli.kafka_commands import topic_input  # noqa: PLC0415 - Kafka's client
+
+            if parser.registry:
+                parser.registry.check()
+            make_input = stack.enter_context(topic_input(topic, settings, errors))
+        else:
+            make_input = _file_input(pages or [], targets, handling, settings, parser, errors)
         folder = stack.enter_context(open_index(targets.index, settings))
         lasting = targets.index is not None
         outcome, result = _run(folder, make_input, targets, parser, settings, handling)
     print_summary(console, result, outcome.report.skipped_files)
     if targets.summary is not None:
-        _write_summary(targets.summary, result)
+        with complete_output(str(targets.summary)) as file:
+            file.write_packed(msgspec.json.format(msgspec.json.encode(result)) + b"\n")
     _conclude(outcome, result, handling, console, errors, lasting=lasting)
 
 
@@ -158,29 +159,29 @@ def _check(pages: Sequence[str], targets: Targets, topic: FromTopic, settings: S
         files=bool(pages),
         key=settings.key_file is not None or (index is not None and index.exists()),
     )
-    if targets.summary is not None:
-        _check_summary(targets.summary, names, overwrite=targets.overwrite)
+    if (path := targets.summary) is not None:
+        if output_key(str(path)) in {output_key(name) for name in names}:
+            raise SettingsError(f"--summary {path} is an output already. Name another file.")
+        check_writable(path)
+        if not targets.overwrite and path.is_file() and not may_be_replaced(path.read_bytes()):
+            raise SettingsError(f"{path} exists and is no summary of a run. Name another file.")
 
 
 def _conclude(
-    outcome: Outcome,
-    result: Summary,
-    handling: Handling,
-    console: Terminal,
-    errors: Terminal,
-    *,
+    outcome: Outcome, result: Summary, handling: Handling, console: Terminal, errors: Terminal, *,
     lasting: bool,
-) -> None:
+) -> None:  # fmt: skip
     """Print warnings; exit with the code of a run that is not all that was asked for."""
     for sentence in warnings(result):
         errors.warn(sentence)
     if outcome.interrupted:
-        console.print(
-            "Interrupted. The same command continues from here." if lasting else "Interrupted."
-        )
+        rest = " The same command continues from here." if lasting else ""
+        console.print(f"Interrupted.{rest}")
         raise typer.Exit(INTERRUPTED)
     if incomplete := outcome.report.incomplete:
-        raise InputError(_read_in_part(incomplete, lasting=lasting))
+        each = "; ".join(f"{name} ({why})" for name, why in incomplete.items())
+        again = "; the same command then goes on where the good part ended" if lasting else ""
+        raise InputError(f"Not read to the end: {each}. Put whole files in their place{again}.")
     allowed = handling.fail_on_dead_letters
     if allowed is not None and dead_share(result) > allowed:
         errors.fail(
@@ -192,48 +193,17 @@ def _conclude(
         raise typer.Exit(NOTHING_JUDGED)  # as the warning says
 
 
-def _read_in_part(incomplete: dict[str, str], *, lasting: bool) -> str:
-    """Return the sentence about inputs that could not be read to their end."""
-    each = "; ".join(f"{name} ({why})" for name, why in incomplete.items())
-    again = "; the same command then goes on where the good part ended" if lasting else ""
-    return f"Not read to the end: {each}. Put whole files in their place{again}."
-
-
-def _check_summary(summary: Path, outputs: Iterable[str], *, overwrite: bool) -> None:
-    """Raise SettingsError if the summary could not be written in the end."""
-    if output_key(str(summary)) in {output_key(name) for name in outputs}:
-        raise SettingsError(f"--summary {summary} is an output already. Name another file.")
-    check_writable(summary)
-    if not overwrite and summary.is_file() and not may_be_replaced(summary.read_bytes()):
-        raise SettingsError(f"{summary} exists and is no summary of a run. Name another file.")
-
-
-def _topic_input(
-    topic: FromTopic, settings: Settings, parser: PageParser, console: Terminal
-) -> AbstractContextManager[MakeInput]:
-    from streamer.cli.kafka_commands import topic_input  # noqa: PLC0415 - imports the Kafka client
-
-    if parser.registry:
-        parser.registry.check()
-    return topic_input(topic, settings, console)
-
-
 def _file_input(
-    given: Sequence[str],
-    targets: Targets,
-    handling: Handling,
-    settings: Settings,
-    parser: PageParser,
-    console: Terminal,
-) -> MakeInput:
+    given: Sequence[str], targets: Targets, handling: Handling, settings: Settings,
+    parser: PageParser, console: Terminal,
+) -> MakeInput:  # fmt: skip
     """Return what makes the input of the files that are given."""
     copies = {KEPT, DUPLICATES} & targets.outputs().keys() - targets.made.keys()  # of whole rows
     skipped = dict[str, str]()
     reader = replace(reader_of(settings, parser), note_skipped=skipped.update)
     found = reader.open(given, whole_rows=bool(copies))
     outputs = [*targets.files(), *([str(targets.summary)] if targets.summary else [])]
-    marks = [mark_of(name) for name in outputs]
-    is_own = _own_files(given, [*outputs, *marks, targets.index])
+    is_own = _own_files(given, [*outputs, *map(mark_of, outputs), targets.index])
     sources = [source for source in found if not is_own(source.name)]
     check_distinct(outputs, [source.name for source in sources if source.is_regular])
     complete = handling.complete or targets.index is None
@@ -262,11 +232,6 @@ def _own_files(given: Sequence[str], outputs: Sequence[str | Path | None]) -> Ca
         return any(path == each or path.startswith(f"{each}/") for each in own)
 
     return is_own
-
-
-def _write_summary(path: Path, result: Summary) -> None:
-    with complete_output(str(path)) as file:
-        file.write_packed(msgspec.json.format(msgspec.json.encode(result)) + b"\n")
 
 
 @contextmanager
@@ -308,13 +273,9 @@ def _removing_if_empty(path: Path) -> Iterator[None]:
 
 
 def _run(
-    folder: IndexFolder,
-    make_input: MakeInput,
-    targets: Targets,
-    parser: PageParser,
-    settings: Settings,
-    handling: Handling,
-) -> tuple[Outcome, Summary]:
+    folder: IndexFolder, make_input: MakeInput, targets: Targets, parser: PageParser,
+    settings: Settings, handling: Handling,
+) -> tuple[Outcome, Summary]:  # fmt: skip
     names = targets.outputs(folder.path.parent if targets.index is None else None)
     catalogue = open_catalogue(folder.store, folder.path)
     catalogue.move(targets.moved or ())
@@ -413,9 +374,8 @@ def _settings_before(folder: IndexFolder) -> IndexSettings | None:
 @contextmanager
 def _reference_indexes(settings: Settings, folder: IndexFolder) -> Iterator[ReferenceIndexes]:
     """Open what `--also` names; warn where the index was compared with others before."""
-    with closing(
-        ReferenceIndexes(settings.also, folder.fingerprint, folder.identity)
-    ) as references:
+    own = ReferenceIndexes(settings.also, folder.fingerprint, folder.identity)
+    with closing(own) as references:
         if any(each.folder.resolve() == folder.path.resolve() for each in references.indexes):
             raise SettingsError(f"--also {folder.path} is the index itself. Name another one.")
         before = _settings_before(folder)
@@ -423,8 +383,7 @@ def _reference_indexes(settings: Settings, folder: IndexFolder) -> Iterator[Refe
         if was != references.in_force:
             then, now = (", ".join(map(str, each)) or "none" for each in (was, references.in_force))
             Terminal(stderr=True).warn(
-                f"The pages before were compared with other indexes: {then}; from here on it is "
-                f"{now}."
+                f"Pages before were compared with other indexes: {then}; from here on it is {now}."
             )
         yield references
 

@@ -15,7 +15,6 @@ from streamer.run.kept_tables import TEXTS_SUFFIX
 from streamer.run.output_checks import (
     LINES_SUFFIX,
     ROWS_SUFFIX,
-    STANDARD_OUTPUT,
     check_ending,
     is_opened,
     output_key,
@@ -60,23 +59,15 @@ class Targets:
     summary: Path | None = None
     overwrite: bool = False
 
-    @property
-    def to_standard_output(self) -> bool:
-        """Return whether standard output takes one of the outputs."""
-        return STANDARD_OUTPUT in self.outputs().values()
-
     def _list_given(self) -> dict[str, str]:
         """Return the names of the outputs as given, by their options."""
         dead_letters = self.dead_letters
         if dead_letters is None and not is_opened(self.verdicts):
             dead_letters = f"{self.verdicts}.dead.jsonl"
         options = {
-            VERDICTS_OPTION: self.verdicts,
-            LETTERS_OPTION: dead_letters,
-            KEPT: self.kept,
-            DUPLICATES: self.duplicates,
-            REVISITS: self.revisits,
-        }
+            VERDICTS_OPTION: self.verdicts, LETTERS_OPTION: dead_letters, KEPT: self.kept,
+            DUPLICATES: self.duplicates, REVISITS: self.revisits,
+        }  # fmt: skip
         return {option: name for option, name in options.items() if name is not None}
 
     @property

@@ -83,40 +83,24 @@ def pages_of(totals: Totals) -> int:
 
 def summarise(outcome: Outcome, catalogue: Catalogue, judge: Judge, folder: IndexFolder) -> Summary:
     """Return the summary of a run."""
-    totals = outcome.totals
-    meta = folder.store.meta
-    kept = meta.rows if meta else 0
+    totals, report, meta = outcome.totals, outcome.report, folder.store.meta
+    pages = pages_of(totals)
     return Summary(
-        records=totals.records,
-        pages=pages_of(totals),
-        unique=totals.unique,
-        duplicates=sum(totals.duplicates.values()),
-        duplicates_by_basis=totals.duplicates,
-        too_short=totals.too_short,
-        dead_letters=totals.dead,
-        skipped=totals.skipped,
-        changes=totals.changes,
-        wrong_dates=outcome.wrong_dates,
-        seconds=round(outcome.seconds, 3),
-        pages_per_second=round(pages_of(totals) / outcome.seconds, 1) if outcome.seconds else 0.0,
-        index_bytes=folder.store.size_bytes(),
-        index_pages=kept,
-        index_fingerprint=folder.fingerprint,
-        saturated_postings=judge.shard.refused,
-        sources_done_before=outcome.report.done_before,
-        sources_empty=outcome.report.empty,
-        sources_incomplete=outcome.report.incomplete,
-        sources_without_last_line=outcome.report.unended,
-        sources_with_lost_text=outcome.report.lost_text,
-        files_passed_over=[*outcome.report.skipped_files],
-        files_passed_over_by_kind=Counter(outcome.report.skipped_files.values()),
-        examples=outcome.examples,
-        missing_fields=outcome.missing_fields if pages_of(totals) else [],
-        large_clusters=outcome.large_clusters,
-        shared_texts=outcome.shared_texts,
-        interrupted=outcome.interrupted,
-        total=msgspec.to_builtins(catalogue.totals),
-    )
+        records=totals.records, pages=pages, unique=totals.unique,
+        duplicates=sum(totals.duplicates.values()), duplicates_by_basis=totals.duplicates,
+        too_short=totals.too_short, dead_letters=totals.dead, skipped=totals.skipped,
+        changes=totals.changes, wrong_dates=outcome.wrong_dates, seconds=round(outcome.seconds, 3),
+        pages_per_second=round(pages / outcome.seconds, 1) if outcome.seconds else 0.0,
+        index_bytes=folder.store.size_bytes(), index_pages=meta.rows if meta else 0,
+        index_fingerprint=folder.fingerprint, saturated_postings=judge.shard.refused,
+        sources_done_before=report.done_before, sources_empty=report.empty,
+        sources_incomplete=report.incomplete, sources_without_last_line=report.unended,
+        sources_with_lost_text=report.lost_text, files_passed_over=[*report.skipped_files],
+        files_passed_over_by_kind=Counter(report.skipped_files.values()), examples=outcome.examples,
+        missing_fields=outcome.missing_fields if pages else [],
+        large_clusters=outcome.large_clusters, shared_texts=outcome.shared_texts,
+        interrupted=outcome.interrupted, total=msgspec.to_builtins(catalogue.totals),
+    )  # fmt: skip
 
 
 def print_summary(console: Terminal, summary: Summary, passed_over: Mapping[str, str]) -> None:
@@ -164,24 +148,20 @@ def dead_share(summary: Summary) -> float:
 
 def warnings(summary: Summary) -> list[str]:
     """Return what must be said of a run, a sentence each."""
-    return [*_little_judged(summary), *_nothing_carried(summary), *_wrong_dates(summary)]
-
-
-def _wrong_dates(summary: Summary) -> list[str]:
-    if not (count := summary.wrong_dates):
-        return []
-    what = "1 page is" if count == 1 else f"{count:,} pages are"
-    last = summary.examples["wrong_date"]
-    what += " dated more than a day after the pages before, and too few others confirm it"
-    remedy = "Such a date expires no page. Correct it where the pages come from."
-    return [f"{what} (the last: {last}). {remedy}"]
-
-
-def _nothing_carried(summary: Summary) -> list[str]:
-    if not (names := summary.missing_fields):
-        return []
-    what = f"No page of this run had {name_first(names)}, so no verdict carries it."
-    return [f"{what} Correct --carry, or leave it out."]
+    said = _little_judged(summary)
+    if names := summary.missing_fields:
+        said.append(
+            f"No page of this run had {name_first(names)}, so no verdict carries it. Correct "
+            "--carry, or leave it out."
+        )
+    if count := summary.wrong_dates:
+        what = "1 page is" if count == 1 else f"{count:,} pages are"
+        said.append(
+            f"{what} dated more than a day after the pages before, and too few others confirm it "
+            f"(the last: {summary.examples['wrong_date']}). Such a date expires no page. Correct "
+            "it where the pages come from."
+        )
+    return said
 
 
 def _little_judged(summary: Summary) -> list[str]:

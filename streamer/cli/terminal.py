@@ -36,20 +36,14 @@ def figures(rows: Iterable[Figure], justify: Literal["left", "right"] = "right")
 
 def sum_rows(name: str, counts: Mapping[str, int], each: str = "  ") -> list[Figure]:
     """Return the row of a sum, and below it a row for each part."""
-    return [
-        (name, sum(counts.values())),
-        *((f"{each}{one}", counts[one]) for one in sorted(counts)),
-    ]
+    parts = ((f"{each}{one}", counts[one]) for one in sorted(counts))
+    return [(name, sum(counts.values())), *parts]
 
 
 def listing(
-    heads: Sequence[str],
-    rows: Iterable[Sequence[Cell]],
-    *,
-    text: int = 1,
-    title: str | None = None,
-    caption: str | None = None,
-) -> Table:
+    heads: Sequence[str], rows: Iterable[Sequence[Cell]], *, text: int = 1,
+    title: str | None = None, caption: str | None = None,
+) -> Table:  # fmt: skip
     """Return a table under names of columns: the first `text` columns are text, others figures.
 
     Integers are grouped by thousands. An empty row is a line between the rows around it.

@@ -19,7 +19,7 @@ from streamer.config import Settings
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable, StreamerError
 from streamer.index.forgetting import BEFORE, HOST, URL, terms_of
 from streamer.index.messages import Forget, Term
-from streamer.kafka.connection import Connection, connection_of
+from streamer.kafka.connection import connection_of
 from streamer.kafka.log_upkeep import count_in_log, fingerprint_of_log, forget_in_log, trim
 from streamer.kafka.topics import Names
 from streamer.kafka.wire import read_position
@@ -97,11 +97,9 @@ def restore(
 
 @command
 def trim_log(
-    *,
-    snapshots: str,
-    dry_run: bool = False,
+    *, snapshots: str, dry_run: bool = False,
     settings: Annotated[Settings, "index_name", "brokers", SECURITY],
-) -> None:
+) -> None:  # fmt: skip
     """Delete the part of an index's logs before the oldest snapshot.
 
     First, every byte of that snapshot is read, and its index is opened and compared with the log.
@@ -115,17 +113,14 @@ def trim_log(
         dry_run: Show what would be deleted, and delete nothing.
     """
     names = Names(settings.index_name, settings.input_topic)
-    asyncio.run(
-        _trim(connection_of(settings), names, SnapshotFolder(snapshots), delete=not dry_run)
-    )
+    connection, folder = connection_of(settings), SnapshotFolder(snapshots)
+    what = "would be deleted" if dry_run else "deleted"
 
+    async def trim_all() -> None:
+        async for log, number, start, end in trim(connection, names, folder, delete=not dry_run):
+            typer.echo(f"{log}: records {start} to {end}, before snapshot {number}, {what}.")
 
-async def _trim(
-    connection: Connection, names: Names, snapshots: SnapshotFolder, *, delete: bool
-) -> None:
-    async for log, snapshot, start, end in trim(connection, names, snapshots, delete=delete):
-        what = "deleted" if delete else "would be deleted"
-        typer.echo(f"{log}: records {start} to {end}, before snapshot {snapshot}, {what}.")
+    asyncio.run(trim_all())
 
 
 @dataclass(frozen=True)
@@ -167,12 +162,11 @@ class ByVerdicts:
         given = [each.resolve() for each in self.verdicts or ()]
         if self.dependents and Path(self.dependents).resolve() in given:
             raise SettingsError(
-                f"{self.dependents} is a file of --verdicts. Give --dependents another name."
+                f"--dependents {self.dependents} is a file of --verdicts. Name another."
             )
         if self.dependents:
             check_new(self.dependents, overwrite=self.overwrite)
-        pairs = parse_carried(self.carried or ())
-        wanted = WantedPages(pairs, self.source or (), terms)
+        wanted = WantedPages(parse_carried(self.carried or ()), self.source or (), terms)
         if not asks:
             return [*terms]
         selection = KeptSelection(self.verdicts or (), wanted, ref_of, own)
@@ -189,16 +183,11 @@ class ByVerdicts:
 
 @command
 def forget(
-    index: Path | None = None,
-    *,
-    url: list[str] | None = None,
-    host: list[str] | None = None,
-    before: str | None = None,
-    dry_run: bool = False,
-    wait: Annotated[float, typer.Option(min=0)] = 600.0,
-    chosen: ByVerdicts,
+    index: Path | None = None, *, url: list[str] | None = None, host: list[str] | None = None,
+    before: str | None = None, dry_run: bool = False,
+    wait: Annotated[float, typer.Option(min=0)] = 600.0, chosen: ByVerdicts,
     settings: Annotated[Settings, "index_name", "input_topic", "also", "brokers", SECURITY],
-) -> None:
+) -> None:  # fmt: skip
     """Forget kept pages: they match no page any more and are deleted from the index's disks.
 
     With workers, the command goes through their log and concerns all earlier pages. Workers
@@ -224,48 +213,42 @@ def forget(
             of the index (give the workers' --also), with 1 kB per kept page in TMPDIR.
         wait: Maximum time in seconds to wait for the workers.
     """
-    terms = terms_of(url or (), host or (), None if before is None else _moment(before))
+    before_ms = None if before is None else epoch_ms(before, "iso")
+    if before is not None and not before_ms:
+        raise SettingsError(f"--before {before!r} is no time. Give one as 2026-01-31T12:00Z.")
+    terms = terms_of(url or (), host or (), before_ms)
     if not terms and not chosen.shown:
         raise SettingsError("Say what to forget: --url, --host, --before, --carried or --source.")
     if index is None:
         pages = _forget_in_log(settings, terms, chosen, None if dry_run else wait)
     else:
-        pages = _forget_in_folder(index, (terms, chosen), settings, dry_run=dry_run)
-    _print_forgotten(pages, [*_describe_terms(terms), *chosen.shown], dry_run=dry_run)
-
-
-def _print_forgotten(pages: int, shown: Sequence[str], *, dry_run: bool) -> None:
+        pages = _forget_in_folder(index, settings, terms, chosen, dry_run=dry_run)
     what = "would be forgotten" if dry_run else "forgotten"
     typer.echo(f"{pages:,} kept {'page' if pages == 1 else 'pages'} {what}.")
-    typer.echo(f"Looked for: {', '.join(shown)}.")
+    typer.echo(f"Looked for: {', '.join([*_describe_terms(terms), *chosen.shown])}.")
 
 
 def _forget_in_folder(
-    index: Path, what: tuple[list[Term], ByVerdicts], settings: Settings, *, dry_run: bool
+    index: Path, settings: Settings, terms: list[Term], chosen: ByVerdicts, *, dry_run: bool
 ) -> int:
     """Forget what terms and verdicts name in a folder; return how many pages."""
-    terms, chosen = what
     index = folder_of(index)
     if not has_index(index):
         raise StoreUnavailable(f"There is no index in {index}. Name the folder given as --index.")
     with closing(Store.open(store_folder(index), writable=not dry_run)) as store:
-        if store.meta and read_position(store.meta.owner) and not dry_run:
-            raise StoreMismatch(
-                f"The index {index} is a worker's shard: its log would bring the pages back. Leave "
-                "the folder out, to put it into the log: give --index-name and --brokers."
-            )
-        own = str(store.meta.identity["fingerprint"]) if store.meta else ""
-        ref_of = _find_refs_in(store, settings.input_topic)
+        own, ref_of = "", refs_of_topic(settings.input_topic)
+        if meta := store.meta:
+            own = str(meta.identity["fingerprint"])
+            if read_position(meta.owner) is None:
+                ref_of = refs_of_files(read_catalogue(store, meta))
+            elif not dry_run:
+                raise StoreMismatch(
+                    f"The index {index} is a worker's shard: its log would bring the pages back. "
+                    "Leave the folder out, to put it into the log: give --index-name and --brokers."
+                )
         wanted = Forget(chosen.with_selected(terms, ref_of, own))
         with amount_bar("reading", len(store.key_blocks)) as progress:
             return forget_pages(store, wanted, dry_run=dry_run, progress=progress)
-
-
-def _find_refs_in(store: Store, topic: str) -> RefOf:
-    """Return what finds the pages of verdicts in an index, which may be a worker's."""
-    if store.meta is None or read_position(store.meta.owner):
-        return refs_of_topic(topic)
-    return refs_of_files(read_catalogue(store, store.meta))
 
 
 def _forget_in_log(
@@ -288,21 +271,12 @@ def _describe_terms(terms: Sequence[Term]) -> list[str]:
     kinds = {URL: "URL", HOST: "host", BEFORE: "times before"}
     found = []
     for kind, value in terms:
-        text = value.decode() if isinstance(value, bytes) else f"{_utc(value)}"
+        if isinstance(value, bytes):
+            text = value.decode()
+        else:
+            text = datetime.fromtimestamp(value / 1000, UTC).isoformat(timespec="milliseconds")
         found.append(f"{kinds[kind]} {text}")
     return found
-
-
-def _utc(milliseconds: int) -> str:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
-
-
-def _moment(text: str) -> int:
-    """Return a moment in milliseconds."""
-    moment = epoch_ms(text, "iso")
-    if not moment:
-        raise SettingsError(f"--before {text!r} is no time. Give one as 2026-01-31T12:00Z.")
-    return moment
 
 
 @command

@@ -12,9 +12,6 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from streamer.analysis.clusters import place_of
-from streamer.analysis.hints.hint import Hint, HintLimits
-from streamer.analysis.hints.learn import UrlVerdict, learn_host
 from streamer.cli.dead_letters import REMEDIES
 from streamer.console import clusters as looks
 from streamer.console import queries
@@ -24,11 +21,10 @@ from streamer.console.state import FoldState
 from streamer.console.view import QueryTooLong, VerdictView
 from streamer.errors import StreamerError
 from streamer.hosts import host_of, plain_labels
-from streamer.model import SIMILARITY_ONE, Location, Verdict
+from streamer.model import SIMILARITY_ONE, Verdict
 from streamer.run.explanation import place_name, why_duplicate
 
 ROWS_MAX = 500
-PAGES_MAX = 20_000  # of a host, of which hints are learned: in a second or two at most
 _OFFSET_MAX = 10**5  # SQLite counts all rows that it skips
 _VERSIONS_SHOWN = 20  # of a URL
 _LIKE_SHOWN = 50
@@ -295,7 +291,7 @@ def clusters(data: ConsoleData, query: ClustersQuery) -> ClustersAnswer:
     with data.read() as view:
         if query.host is not None:
             is_whole = queries.number(view, queries.FIND_HOST, host=host) is not None
-            conditions = [queries.CLUSTER_OF_HOST if is_whole else queries.CLUSTER_OF_HOSTS]
+            conditions += [queries.CLUSTER_OF_HOST if is_whole else queries.CLUSTER_OF_HOSTS]
         conditions += [queries.CLUSTER_OF_PART] * (query.url is not None)
         conditions += ["cluster.duplicates >= :least"] * (query.least > 1)
         rows = queries.clusters(
@@ -304,10 +300,8 @@ def clusters(data: ConsoleData, query: ClustersQuery) -> ClustersAnswer:
             host=host, url=query.url, least=query.least, limit=query.limit,
             offset=query.offset, recent_from=looks.recent_from(view),
         )  # fmt: skip
-        found, recent = (
-            [looks.describe_cluster(view, row) for row in rows],
-            looks.recent_verdicts(view),
-        )
+        found = [looks.describe_cluster(view, row) for row in rows]
+        recent = looks.recent_verdicts(view)
         relations = [] if query.host or query.url or query.offset else looks.relations_of(view)
     return ClustersAnswer(found, relations, recent, _next(query.offset, query.limit, len(found)))
 
@@ -398,52 +392,9 @@ def hosts_in_order(view: sqlite3.Connection, query: HostsQuery) -> list[HostRow]
     order = queries.order_by(query.sort, query.reverse)
     order += ", duplicates DESC" * (query.sort == "share")
     condition = "pages >= :least" + f" AND {queries.HAS_HOST_PART}" * (query.host is not None)
-    host = plain_labels(query.host or "")
-    return queries.hosts(
-        view, condition, order, query.limit, query.offset, least=query.least, host=host
-    )
-
-
-class HostQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One host."""
-
-    host: Name = ""
-
-
-class HostAnswer(msgspec.Struct, frozen=True):
-    """A host and its hints, learned from its first `examined` pages; no host if none was named.
-
-    `streamer hints` looks at more of them.
-    """
-
-    host: HostRow | None
-    examined: int
-    hints: list[Hint]
-
-
-def host(data: ConsoleData, query: HostQuery) -> HostAnswer:
-    """Return what is known of a host.
-
-    Raises:
-        NotFound: no page is of it.
-    """
-    if not query.host:
-        return HostAnswer(None, 0, [])
-    name = plain_labels(query.host)
-    with data.read() as view:
-        rows = queries.hosts(view, "name = :host", "number", host=name)
-        found = queries.verdicts(view, queries.OF_HOST, PAGES_MAX, host=name)
-    if not rows:
-        raise NotFound(f"There is no page of the host {query.host}.")
-    numbers: dict[tuple[str, Location], int] = {}  # of contents, by their kept pages
-    verdicts = list[UrlVerdict]()
-    for verdict in (each.verdict for each in found):
-        other = verdict.representative
-        kept = verdict.page if other is None else place_of(other)
-        number = numbers.setdefault((verdict.index, kept), len(numbers))
-        verdicts.append(UrlVerdict(verdict.url, number, other))
-    learned = learn_host(name, verdicts, HintLimits())
-    return HostAnswer(rows[0], len(found), learned.hints)
+    least, host = query.least, plain_labels(query.host or "")
+    at = {"limit": query.limit, "offset": query.offset}
+    return queries.hosts(view, condition, order, **at, least=least, host=host)
 
 
 # ---- dead letters --------------------------------------------------------------------------------
@@ -483,8 +434,7 @@ def dead_letters(data: ConsoleData, query: LettersQuery) -> LettersAnswer:
         found = queries.letters(
             view, queries.LETTER_OF_CODE, query.limit, after=query.after, code=query.code
         )
-    shown = _hide_texts(data, found)
-    return LettersAnswer(codes, shown, _find_next(found, query.limit))
+    return LettersAnswer(codes, _hide_texts(data, found), _find_next(found, query.limit))
 
 
 # ---- checks --------------------------------------------------------------------------------------

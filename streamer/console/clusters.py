@@ -6,9 +6,9 @@ what most of the duplicates that were examined are.
 """
 
 import re
-import sqlite3
 from collections import Counter
 from collections.abc import Sequence
+from sqlite3 import Connection
 from statistics import median
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
@@ -96,7 +96,7 @@ class RelationRow(msgspec.Struct, frozen=True):
     on_host: int
 
 
-def relations_of(view: sqlite3.Connection) -> list[RelationRow]:
+def relations_of(view: Connection) -> list[RelationRow]:
     """Return the relations of duplicates among the newest verdicts, the most frequent first."""
     newest = queries.number(view, queries.NEWEST_PAGE) or 0
     found = queries.verdicts(
@@ -119,15 +119,13 @@ def relations_of(view: sqlite3.Connection) -> list[RelationRow]:
     return sorted(rows, key=lambda row: -row.duplicates)
 
 
-def recent_verdicts(view: sqlite3.Connection) -> int:
+def recent_verdicts(view: Connection) -> int:
     """Return how many verdicts are recent: the newest tenth, up to a bound."""
     newest = queries.number(view, queries.NEWEST_PAGE) or 0
     return min(-(-newest // 10), _RECENT_MAX)
 
 
-def describe_cluster(
-    view: sqlite3.Connection, row: ClusterRow, looked_at: int = _LOOKED_AT
-) -> SeenCluster:
+def describe_cluster(view: Connection, row: ClusterRow, looked_at: int = _LOOKED_AT) -> SeenCluster:
     """Return a cluster with what its oldest and newest duplicates show, so many of each."""
     members: dict[int, Verdict] = {}
     recent, since = 0, recent_from(view)
@@ -141,7 +139,7 @@ def describe_cluster(
     return SeenCluster(row.place, row.url, row.host, row.duplicates, recent, look)
 
 
-def recent_from(view: sqlite3.Connection) -> int:
+def recent_from(view: Connection) -> int:
     """Return the number that recent pages come after."""
     return (queries.number(view, queries.NEWEST_PAGE) or 0) - recent_verdicts(view)
 
@@ -194,8 +192,7 @@ def relation(url: str, other: str) -> str:
     if len(prints) > 1:
         return PRINT
     if not is_one_host:
-        is_front = _plain(one) == ""
-        return MIRROR if _plain(one) == _plain(two) and not is_front else ELSEWHERE
+        return MIRROR if _plain(one) == _plain(two) != "" else ELSEWHERE
     return SITE
 
 
@@ -231,5 +228,4 @@ def _host(url: str) -> str:
 
 def _plain(parts: SplitResult) -> str:
     """Return a path without what does not change the page by common custom."""
-    path = _INDEX.sub("/", _IN_PATH.sub("", parts.path))
-    return path.rstrip("/").lower()
+    return _INDEX.sub("/", _IN_PATH.sub("", parts.path)).rstrip("/").lower()

@@ -240,10 +240,7 @@ def _topics(given: Given, settings: Settings) -> tuple[str, ...]:
             return ()
         raise SettingsError("Give files of verdicts, or --index-name and --brokers of workers.")
     if given.files:
-        raise SettingsError(
-            "Give files of verdicts, or --index-name and --brokers of workers, not both: a view is "
-            "of one crawl."
-        )
+        raise SettingsError("Give files of verdicts, or --index-name and --brokers, not both.")
     return settings.brokers, settings.index_name, settings.input_topic
 
 

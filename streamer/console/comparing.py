@@ -114,6 +114,9 @@ class CompareAnswer(msgspec.Struct, frozen=True):
     notes: list[str]
 
 
+_Judged = Sequence[JudgedPage | None]  # of both pages, as far as they are
+
+
 class _ComparedTexts(NamedTuple):
     pieces: tuple[Sequence[comparison.Piece], Sequence[comparison.Piece]]
     figures: list[Figure]
@@ -143,13 +146,10 @@ def compare(data: ConsoleData, query: CompareQuery) -> CompareAnswer:
         for side in pieces
     ]
     rows = align(*sides)
-    similarity = _similarity(data, judged, texts)
-    return CompareAnswer(pages, similarity, texts.figures, rows, notes)
+    return CompareAnswer(pages, _similarity(data, judged, texts), texts.figures, rows, notes)
 
 
-def _similarity(
-    data: ConsoleData, judged: Sequence[JudgedPage | None], texts: _ComparedTexts
-) -> PairSimilarity | None:
+def _similarity(data: ConsoleData, judged: _Judged, texts: _ComparedTexts) -> PairSimilarity | None:
     """Return the similarity that a verdict has of the pair, else that of their texts."""
     for one, other in itertools.permutations(judged):
         if one is None or other is None:
@@ -161,10 +161,8 @@ def _similarity(
             continue
         is_known = data.index is not None or texts.methods
         threshold = _settings(data, verdict.url, judged).threshold if is_known else None
-        is_exact = bool(by.exact) or verdict.basis != Basis.SIGNATURE
-        return PairSimilarity(
-            by.similarity or 0.0, "verdict", is_exact, threshold, texts.measured, ""
-        )
+        value, is_exact = by.similarity or 0.0, by.exact or verdict.basis != Basis.SIGNATURE
+        return PairSimilarity(value, "verdict", bool(is_exact), threshold, texts.measured, "")
     for said in (each for each in texts.methods if not each.unavailable):
         return PairSimilarity(
             said.similarity, "texts", said.exact, said.threshold, texts.measured, said.name
@@ -177,9 +175,8 @@ def align(one: Sequence[TextPiece], other: Sequence[TextPiece]) -> list[TextRow]
     rows, first, second = list[TextRow](), 0, 0
     for here, there in [*_anchors(one, other), (len(one), len(other))]:
         rows.append(TextRow(_trim(one[first:here]), _trim(other[second:there]), alike=False))
-        rows.append(
-            TextRow(_trim(one[here : here + 1]), _trim(other[there : there + 1]), alike=True)
-        )
+        both = one[here : here + 1], other[there : there + 1]
+        rows.append(TextRow(_trim(both[0]), _trim(both[1]), alike=True))
         first, second = here + 1, there + 1
     return [row for row in rows if row.one or row.other]
 
@@ -212,9 +209,7 @@ def _trim(pieces: Sequence[TextPiece]) -> list[TextPiece]:
     return trimmed
 
 
-def _texts(
-    data: ConsoleData, names: tuple[str, str], judged: Sequence[JudgedPage | None]
-) -> _ComparedTexts:
+def _texts(data: ConsoleData, names: tuple[str, str], judged: _Judged) -> _ComparedTexts:
     """Return what the texts of two pages have in common."""
     places = [one.place if one else name for name, one in zip(names, judged, strict=True)]
     urls = [one.verdict.url if one else name for name, one in zip(names, judged, strict=True)]
@@ -239,9 +234,7 @@ def _texts(
     return compared._replace(notes=[*notes, *compared.notes])
 
 
-def _settings(
-    data: ConsoleData, url: str, judged: Sequence[JudgedPage | None]
-) -> SignatureSettings:
+def _settings(data: ConsoleData, url: str, judged: _Judged) -> SignatureSettings:
     """Return how two pages are signed: as in the index, else by the verdicts' text."""
     if data.index is not None:
         with suppress(StreamerError, OSError):  # it is away: the overview warns of that
@@ -266,12 +259,10 @@ def _compare_texts(settings: SignatureSettings, one: Body, other: Body) -> _Comp
     (first, _), (second, _) = documents
     report = comparison.compare_documents(first, second, width, panel)
     pieces = comparison.highlight(first.page.text, second.page.text, report.fragments)
-    shown = (
-        comparison.in_place(pieces[0], first.parts),
-        comparison.in_place(pieces[1], second.parts),
-    )
+    here = comparison.in_place(pieces[0], first.parts)
+    there = comparison.in_place(pieces[1], second.parts)
     return _ComparedTexts(
-        shown, [Figure(*row) for row in report.exact_rows()], report.methods, notes,
+        (here, there), [Figure(*row) for row in report.exact_rows()], report.methods, notes,
         report.exact.jaccard,
     )  # fmt: skip
 

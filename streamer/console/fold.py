@@ -12,6 +12,7 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -55,18 +56,10 @@ INSERT OR IGNORE INTO page (
     ref, url, url_key, host, cluster, basis, similarity, same_url, text_bytes, fingerprint, more
 ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
-_ADD_HOST, _FIND_HOST = (
-    "INSERT OR IGNORE INTO host (name) VALUES (?)",
-    "SELECT number FROM host WHERE name = ?",
-)
-_ADD_FINGERPRINT, _FIND_FINGERPRINT = (
-    "INSERT OR IGNORE INTO fingerprint (name) VALUES (?)",
-    "SELECT number FROM fingerprint WHERE name = ?",
-)
-_ADD_SOURCE, _FIND_SOURCE = (
-    "INSERT OR IGNORE INTO source (topic, partition, other) VALUES (?, ?, ?)",
-    "SELECT number FROM source WHERE topic = ? AND partition = ? AND other = ?",
-)
+_ADD_NAMED = "INSERT OR IGNORE INTO {} (name) VALUES (?)"
+_FIND_NAMED = "SELECT number FROM {} WHERE name = ?"
+_ADD_SOURCE = "INSERT OR IGNORE INTO source (topic, partition, other) VALUES (?, ?, ?)"
+_FIND_SOURCE = "SELECT number FROM source WHERE topic = ? AND partition = ? AND other = ?"
 _ADD_CLUSTER = "INSERT OR IGNORE INTO cluster (ref, url, host) VALUES (?, ?, ?)"
 _ADD_LETTER = """
 INSERT OR IGNORE INTO letter (ref, code, detail, record_key, record, value_bytes)
@@ -76,8 +69,7 @@ VALUES (?, ?, ?, ?, ?, ?)
 _COUNTS = (
     """
     INSERT INTO verdict_count
-    SELECT iif(cluster IS NULL, 'unique', 'duplicate') AS verdict, basis, count(*),
-        sum(text_bytes)
+    SELECT iif(cluster IS NULL, 'unique', 'duplicate') AS verdict, basis, count(*), sum(text_bytes)
     FROM page WHERE number > :page GROUP BY verdict, basis
     ON CONFLICT DO UPDATE SET pages = pages + excluded.pages,
         text_bytes = text_bytes + excluded.text_bytes
@@ -109,8 +101,7 @@ _COUNTS = (
     """,
     """
     INSERT INTO letter_count
-    SELECT code, source, count(*) FROM letter WHERE number > :letter
-    GROUP BY code, source
+    SELECT code, source, count(*) FROM letter WHERE number > :letter GROUP BY code, source
     ON CONFLICT DO UPDATE SET letters = letters + excluded.letters
     """,
 )
@@ -127,9 +118,7 @@ INSERT INTO input (path, position, lines, seen_bytes, witness, note)
 VALUES (:path, 0, 0, 0, '', :note) ON CONFLICT DO UPDATE SET note = :note
 """
 _IS_OTHER = "SELECT count(*) FROM page WHERE ref = ? AND url <> ?"
-_COUNT_OTHERS = """
-UPDATE input SET passed_over = passed_over + :lines WHERE path = :path
-"""
+_COUNT_OTHERS = "UPDATE input SET passed_over = passed_over + :lines WHERE path = :path"
 
 
 def url_key(url: str) -> int:
@@ -147,8 +136,7 @@ class Fold:
     """
 
     def __init__(self, view: VerdictView, files: Sequence[Path]) -> None:
-        self._view = view
-        self._files = files
+        self._view, self._files = view, files
         self._connection = view.open_to_fold()
         self._numbers = _Numbers(self._connection)
         self._tried: dict[str, tuple[int, int]] = {}  # size and time of files at their last reading
@@ -162,7 +150,10 @@ class Fold:
         return FoldState(self.is_done.is_set(), self.trouble, self.pace.rate)
 
     def run(self) -> None:
-        """Fold until `stop`; what fails is logged, is the `trouble`, and is tried again."""
+        """Fold until the view is stopped; what fails is logged, is the `trouble`, is tried again.
+
+        The batch in hand at the end is undone.
+        """
         while not self._stopped.is_set():
             try:
                 self.go_on()
@@ -178,10 +169,6 @@ class Fold:
                 self.trouble, self._tried = said, {}
             self._stopped.wait(_POLL_SECONDS)
         self.close()
-
-    def stop(self) -> None:
-        """Have `run` end; the batch in hand is undone."""
-        self._view.stop()
 
     def close(self) -> None:
         """Close the database."""
@@ -231,15 +218,13 @@ class Fold:
             if name not in given:
                 return True
             path = given[name]
-            try:
+            with suppress(InputError, OSError):  # it is away; `_fold_file` says so
                 size = path.stat().st_size
                 if seen_bytes and (
                     witness_of(path, seen_bytes) != witness
                     or (is_parquet(path.name) and size != seen_bytes)
                 ):
                     return True
-            except (InputError, OSError):
-                continue  # it is away; `_fold_file` says so
         return False
 
     def _fold_file(self, path: Path) -> None:
@@ -287,13 +272,9 @@ class Fold:
             self._advance(name, path, position, lines, size)
 
     def _take(
-        self,
-        name: str,
-        lines: Sequence[FoldedLine],
-        advance: Callable[[], None],
-        where: str,
+        self, name: str, lines: Sequence[FoldedLine], advance: Callable[[], None], where: str,
         minute: int | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Fold lines, and note what is after them by `advance`, in one transaction.
 
         `minute` is when they were published, since 1970; None: nobody knows.
@@ -327,8 +308,7 @@ class Fold:
         self._numbers = _Numbers(self._connection)  # which may have some that are gone
 
     def _advance(self, name: str, path: Path, position: int, lines: int, seen: int) -> None:
-        witness = witness_of(path, seen) if seen else ""
-        self._note_read(name, position, lines, witness, seen)
+        self._note_read(name, position, lines, witness_of(path, seen) if seen else "", seen)
 
     def _note_read(
         self, path: str, position: int, lines: int, witness: str, seen: int = 0,
@@ -352,8 +332,7 @@ class Fold:
                 index = other.index if isinstance(other.index, str) else ""
                 cluster = self._numbers.ref(other.page, index)
                 if cluster not in clusters:
-                    host = self._numbers.host(host_of(other.url))
-                    clusters[cluster] = cluster, other.url, host
+                    clusters[cluster] = cluster, other.url, self._numbers.host(host_of(other.url))
             pages.append(self._page(line, cluster))
         self._connection.executemany(_ADD_CLUSTER, clusters.values())
         added = self._connection.executemany(_ADD_PAGE, pages).rowcount
@@ -412,8 +391,10 @@ class _Numbers:
 
             return number_of
 
-        self.host = numbering(_ADD_HOST, _FIND_HOST)
-        self.fingerprint = numbering(_ADD_FINGERPRINT, _FIND_FINGERPRINT)
+        self.host, self.fingerprint = (
+            numbering(_ADD_NAMED.format(table), _FIND_NAMED.format(table))
+            for table in ("host", "fingerprint")
+        )
         self._source = numbering(_ADD_SOURCE, _FIND_SOURCE)
 
     def ref(self, page: Location, index: str) -> int:

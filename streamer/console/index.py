@@ -31,8 +31,7 @@ from streamer.run.page_check import PageChecker
 from streamer.run.page_reader import PageReader
 from streamer.sketch.scheme import canonical_options
 from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
-from streamer.stored.witness import NAME as WITNESS
-from streamer.stored.witness import read_witness
+from streamer.stored import witness
 from streamer.text.visible import TextPart
 
 TEXT_CHARACTERS_MAX = 200_000  # of a page that are shown
@@ -198,7 +197,7 @@ class IndexReader:
     @property
     def flushes(self) -> int:
         """Return the sum of the flushes of its folders: another one, another state."""
-        return sum(read_witness(folder) or 0 for folder in folders_of(self._folder))
+        return sum(witness.read_witness(folder) or 0 for folder in folders_of(self._folder))
 
     def facts(self) -> IndexFacts:
         """Return the facts as of the newest flush."""
@@ -209,7 +208,7 @@ class IndexReader:
                 with closing(self._open(folder)) as kept:
                     signature, settings, rows = kept.signature, kept.settings, rows + kept.meta.rows
             files = (file for part in parts for file in store_folder(part).glob("*"))
-            flushed = max((part / WITNESS).stat().st_mtime for part in parts)
+            flushed = max((part / witness.NAME).stat().st_mtime for part in parts)
             self._facts = IndexFacts(
                 self._folder.name, rows, flushes, signature.method,
                 "main" if signature.takes_main_text else "visible", settings.threshold,
@@ -317,8 +316,7 @@ class IndexReader:
         if text := texts.get(own):
             body, url = bytes(text.utf8), verdict.url
             found = kept.explain_text(body, text.flags, verdict.page, check, url=url)
-            parts = kept.text_parts(body, text.flags, url)
-            shown = show_parts(parts) if self.shows_text else []
+            shown = show_parts(kept.text_parts(body, text.flags, url)) if self.shows_text else []
             return _explain_by_index(found, shown)
         if (other := verdict.representative) is not None:
             main, similarity = verdict.text != SignedText.VISIBLE, verdict.similarity

@@ -1,28 +1,34 @@
-"""The overview: figures, lag, verdicts over time, what is largest; and how the crawl is, in a line.
+"""The overview: figures, verdicts over time, what is largest; the crawl in a line; and one host.
 
 Every view shows the line: all is well, or what is not and what to do about it. So it reads counts
 only, which the fold keeps.
 """
 
-import sqlite3
 from collections import defaultdict
 from datetime import UTC, datetime
+from sqlite3 import Connection
 from typing import Annotated, Literal
 
 import msgspec
 
+from streamer.analysis.clusters import place_of
+from streamer.analysis.hints.hint import Hint, HintLimits
+from streamer.analysis.hints.learn import UrlVerdict, learn_host
 from streamer.cli.dead_letters import REMEDIES
 from streamer.console import queries
-from streamer.console.answers import ConsoleData, HostsQuery, hosts_in_order
+from streamer.console.answers import ConsoleData, HostsQuery, Name, NotFound, hosts_in_order
 from streamer.console.clusters import SeenCluster, describe_cluster
 from streamer.console.index import IndexFacts
 from streamer.console.queries import CodeRow, HostRow, InputState, SimilarityBar, VerdictCount
 from streamer.console.state import FoldState, PartitionLag
 from streamer.errors import StreamerError
+from streamer.hosts import plain_labels
+from streamer.model import Location
 from streamer.run.large_clusters import SHARE_MIN, SUSPECT_PAGES_MIN, suspicion
 
 Slot = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
 _SHOWN = 5  # of a list
+PAGES_MAX = 20_000  # of a host, of which hints are learned: in a second or two at most
 _BARS_MAX = 60
 _PAGES_OF_SLOT = 1000  # of files, whose pages have no time
 _LARGEST = 5  # clusters that may be too large
@@ -38,7 +44,7 @@ class CrawlState(msgspec.Struct, frozen=True):
     warnings: list[str]
 
 
-def crawl_state(data: ConsoleData, view: sqlite3.Connection) -> CrawlState:
+def crawl_state(data: ConsoleData, view: Connection) -> CrawlState:
     """Return the state of the crawl, of an open view."""
     fold, (_, gone) = data.fold(), index_facts(data)
     counts = queries.records(view, queries.VERDICT_COUNTS, VerdictCount)
@@ -67,7 +73,7 @@ def index_facts(data: ConsoleData) -> tuple[IndexFacts | None, str]:
         return None, f"The index cannot be read now. {error}"
 
 
-def _warnings(view: sqlite3.Connection, fold: FoldState, pages: int) -> list[str]:
+def _warnings(view: Connection, fold: FoldState, pages: int) -> list[str]:
     inputs = queries.records(view, queries.INPUTS, InputState)
     largest = queries.clusters(view, queries.CLUSTER_OF_ALL, limit=_LARGEST)
     found = [each.note for each in inputs if each.note]
@@ -98,7 +104,7 @@ def _warnings(view: sqlite3.Connection, fold: FoldState, pages: int) -> list[str
     return found
 
 
-def _name_of_sources(view: sqlite3.Connection) -> str:
+def _name_of_sources(view: Connection) -> str:
     """Return what the pages were read from: the first file, and how many more there are."""
     row = view.execute(queries.SOURCES).fetchone()
     if not row["topics"]:
@@ -192,9 +198,7 @@ def overview(data: ConsoleData, query: OverviewQuery) -> Overview:
     )  # fmt: skip
 
 
-def _history(
-    view: sqlite3.Connection, unit: Literal["minutes", "pages"], query: OverviewQuery
-) -> History:
+def _history(view: Connection, unit: Literal["minutes", "pages"], query: OverviewQuery) -> History:
     """Return the verdicts over time, of a range of it, in _BARS_MAX bars at most."""
     first, last = view.execute(queries.HISTORY_BOUNDS).fetchone()
     if first is None:
@@ -221,3 +225,47 @@ def _start(slot: int, unit: Literal["minutes", "pages"]) -> str:
     if unit == "pages":
         return f"page {slot * _PAGES_OF_SLOT + 1:,}"
     return f"{datetime.fromtimestamp(slot * 60, UTC):%Y-%m-%d %H:%M}"
+
+
+# ---- one host ------------------------------------------------------------------------------------
+
+
+class HostQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One host."""
+
+    host: Name = ""
+
+
+class HostAnswer(msgspec.Struct, frozen=True):
+    """A host and its hints, learned from its first `examined` pages; no host if none was named.
+
+    `streamer hints` looks at more of them.
+    """
+
+    host: HostRow | None
+    examined: int
+    hints: list[Hint]
+
+
+def host(data: ConsoleData, query: HostQuery) -> HostAnswer:
+    """Return what is known of a host.
+
+    Raises:
+        NotFound: no page is of it.
+    """
+    if not query.host:
+        return HostAnswer(None, 0, [])
+    name = plain_labels(query.host)
+    with data.read() as view:
+        rows = queries.hosts(view, "name = :host", "number", host=name)
+        found = queries.verdicts(view, queries.OF_HOST, PAGES_MAX, host=name)
+    if not rows:
+        raise NotFound(f"There is no page of the host {query.host}.")
+    numbers: dict[tuple[str, Location], int] = {}  # of contents, by their kept pages
+    verdicts = list[UrlVerdict]()
+    for verdict in (each.verdict for each in found):
+        other = verdict.representative
+        kept = verdict.page if other is None else place_of(other)
+        number = numbers.setdefault((verdict.index, kept), len(numbers))
+        verdicts.append(UrlVerdict(verdict.url, number, other))
+    return HostAnswer(rows[0], len(found), learn_host(name, verdicts, HintLimits()).hints)

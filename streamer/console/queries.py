@@ -86,10 +86,8 @@ RECENT_OF_CLUSTER = """
 SELECT count(*) AS pages FROM page WHERE cluster = :ref AND number > :recent_from
 """
 CLUSTER_OF_ALL = "cluster.duplicates > 0"
-CLUSTER_OF_HOST = (
-    "cluster.host = (SELECT number FROM host WHERE name = :host) AND cluster.duplicates > 0"
-)
-CLUSTER_OF_HOSTS = f"instr(host.name, :host) > 0 AND {CLUSTER_OF_ALL}"
+CLUSTER_OF_HOST = "cluster.host = (SELECT number FROM host WHERE name = :host)"
+CLUSTER_OF_HOSTS = "instr(host.name, :host) > 0"
 CLUSTER_OF_PART = "instr(lower(cluster.url), lower(:url)) > 0"
 CLUSTER_OF_REF = "cluster.ref = :ref"
 FIND_HOST = "SELECT number FROM host WHERE name = :host"
@@ -236,14 +234,9 @@ def number(connection: sqlite3.Connection, query: str, **values: Value) -> int |
 
 
 def verdicts(
-    connection: sqlite3.Connection,
-    condition: str,
-    limit: int,
-    *,
-    after: int = 0,
-    order: str = "page.number",
-    **values: Value,
-) -> list[NumberedVerdict]:
+    connection: sqlite3.Connection, condition: str, limit: int, *, after: int = 0,
+    order: str = "page.number", **values: Value,
+) -> list[NumberedVerdict]:  # fmt: skip
     """Return the verdicts that a condition holds for."""
     query = VERDICTS.format(condition=condition, order=order)
     if isinstance(url := values.get("url"), str):
@@ -277,10 +270,8 @@ def letters(
     connection: sqlite3.Connection, condition: str, limit: int, *, after: int = 0, **values: Value
 ) -> list[LetterRow]:
     """Return the dead letters that a condition holds for."""
-    found = connection.execute(
-        LETTERS.format(condition=condition), {"after": after, "limit": limit, **values}
-    )
-    return [*map(_letter, found)]
+    given = {"after": after, "limit": limit, **values}
+    return [*map(_letter, connection.execute(LETTERS.format(condition=condition), given))]
 
 
 def _letter(row: sqlite3.Row) -> LetterRow:

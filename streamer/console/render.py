@@ -16,7 +16,7 @@ import msgspec
 
 from streamer.analysis.comparison import hue
 from streamer.console.answers import LIKE_AMONG
-from streamer.console.overview import CrawlState, HistoryBar
+from streamer.console.overview import CrawlState
 from streamer.console.routes import MENU, Route
 from streamer.errors import needs_extra
 from streamer.run.explanation import place_name
@@ -78,11 +78,6 @@ def top_of(most: int) -> int:
     return next(top for n in (1, 2, 4, 6, 8, 10) if (top := n * power) >= max(most, 2))
 
 
-def count_judged(bar: HistoryBar) -> int:
-    """Return the pages of a bar, whatever their verdicts are."""
-    return bar.unique + bar.similar + bar.equal
-
-
 class Renderer:
     """Makes the pages of a console below the path `base`.
 
@@ -102,7 +97,7 @@ class Renderer:
         )  # fmt: skip
         self._environment.filters.update(
             number="{:,}".format, percent=percent, amount=amount, top=top_of, place=place_name,
-            visible=visible, judged=count_judged,
+            visible=visible, judged=lambda bar: bar.unique + bar.similar + bar.equal,
         )  # fmt: skip
         self._environment.tests["prefixed"] = str.startswith
         self._environment.globals.update(
@@ -141,9 +136,8 @@ def csv_of(answer: msgspec.Struct, names: Sequence[str]) -> str:
 
     Fields of a field have its name in front, as `page_topic`; other lists are JSON.
     """
-    rows: Sequence[msgspec.Struct] = next(
-        filter(None, (getattr(answer, name) for name in names)), []
-    )
+    found: Iterator[Sequence[msgspec.Struct]] = (getattr(answer, name) for name in names)
+    rows = next(filter(None, found), ())
     flat = [dict(_cells("", msgspec.json.decode(msgspec.json.encode(row)))) for row in rows]
     columns = dict.fromkeys(name for row in flat for name in row)
     out = io.StringIO(newline="")

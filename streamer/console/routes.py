@@ -13,7 +13,7 @@ import msgspec
 
 from streamer.console import answers, comparing
 from streamer.console.answers import ConsoleData, WrongQuery
-from streamer.console.overview import Overview, OverviewQuery, overview
+from streamer.console.overview import HostAnswer, HostQuery, Overview, OverviewQuery, host, overview
 from streamer.model import Page, Verdict
 from streamer.version import __version__
 
@@ -82,7 +82,7 @@ ROUTES = (
     ),
     Route(
         "/host", "", "One host, and which of its URLs a crawler need not fetch.",
-        answers.HostQuery, answers.host, answers.HostAnswer, rows=("hints",),
+        HostQuery, host, HostAnswer, rows=("hints",),
     ),
     Route(
         "/dead-letters", "Dead letters", "Records that could not be judged, by code.",

@@ -179,8 +179,7 @@ class ConsoleServer:
     # ---- answers ---------------------------------------------------------------------------------
 
     async def _home(self, _request: web.Request) -> web.Response:
-        address = self._render.link(ROUTES[0].path)
-        return web.Response(status=303, headers={"Location": address})
+        return web.Response(status=303, headers={"Location": self._render.link(ROUTES[0].path)})
 
     async def _file(self, body: bytes, kind: str, _request: web.Request) -> web.Response:
         return web.Response(body=body, content_type=kind, charset="utf-8")
@@ -263,9 +262,8 @@ class ConsoleServer:
         # On busy cores each change of threads takes longer than the answer does.
         if route.at_once and len(body) <= _AT_ONCE_BYTES and (found := route.at_once(data, body)):
             return _json(found)
-        answer = await self._run_in_thread(
-            lambda: encode(route.answer(data, body)), self._index_pool
-        )
+        pool = self._index_pool
+        answer = await self._run_in_thread(lambda: encode(route.answer(data, body)), pool)
         return web.Response(body=answer, content_type="application/json")
 
     def _pool_for(self, route: Route, query: msgspec.Struct) -> ThreadPoolExecutor:

@@ -70,8 +70,7 @@ class Layout(NamedTuple):
         if names.verdicts not in self.partitions:
             return (
                 f"There is no topic {names.verdicts}: no worker of the index {names.index} has "
-                "begun, or the topic was deleted. Check --index-name and --brokers, or start a "
-                "worker."
+                "begun, or it was deleted. Check --index-name and --brokers, or start a worker."
             )
         if names.pages not in self.partitions:
             return f"There is no topic {names.pages}. Name the topic of pages by --input-topic."
@@ -117,12 +116,8 @@ async def lag_by_partition(reader: Reader, names: Names, layout: Layout) -> list
             f"The workers of {names.index} sign the pages of {', '.join(sorted(topics))}, not of "
             f"{names.pages}. Name the topic of pages by --input-topic."
         )
-    return [
-        PartitionLag(
-            place.partition, ends[place], max(0, ends[place] - signed.get(place, starts[place]))
-        )
-        for place in places
-    ]
+    lags = {each: ends[each] - signed.get(each, starts[each]) for each in places}
+    return [PartitionLag(each.partition, ends[each], max(0, lag)) for each, lag in lags.items()]
 
 
 class _ConsoleEnds(Exception):  # noqa: N818 - no error: the console ends
@@ -134,8 +129,7 @@ class TopicFold(Fold):
 
     def __init__(self, view: VerdictView, connection: Connection, names: Names) -> None:
         super().__init__(view, ())
-        self._brokers = connection
-        self._names = names
+        self._brokers, self._names = connection, names
         self._runner = asyncio.Runner()
         self._stack = AsyncExitStack()
         self._reader: Reader | None = None
@@ -168,8 +162,7 @@ class TopicFold(Fold):
         """Return whether the view is of files, or of topics that were made again; connect."""
         if self._reader is None:
             self._ask_brokers(self._connect())
-        found = self._connection.execute(_FIND).fetchall()
-        for path, _position, _lines, witness, _note in found:
+        for path, _position, _lines, witness, _note in self._connection.execute(_FIND).fetchall():
             topic = path.rpartition("/")[0]
             if topic not in {self._names.verdicts, self._names.dead_letters}:
                 return True
@@ -228,8 +221,7 @@ class TopicFold(Fold):
 
     async def _connect(self) -> None:
         """Begin to read all partitions at the positions of the view."""
-        servers = len(self._brokers.servers)
-        await reach(self._brokers, timeout_s=_PATIENCE_SECONDS / 2 / servers)
+        await reach(self._brokers, timeout_s=_PATIENCE_SECONDS / 2 / len(self._brokers.servers))
         options = self._brokers.client_options()
         reader = await self._stack.enter_async_context(open_reader(options, _FETCH_BYTES))
         self._layout, names = await layout_of(reader, self._names), self._names
@@ -283,9 +275,8 @@ class TopicFold(Fold):
             await asyncio.sleep(_POLL_MILLISECONDS / 1000)
             return [], True
         starts = {place: await consumer.position(place) for place in self._ended}
-        found: Mapping[TopicPartition, Sequence[Any]] = await fetch_all(
-            consumer, starts, _RECORDS_MAX
-        )
+        found = await fetch_all(consumer, starts, _RECORDS_MAX)
+        read: list[tuple[TopicPartition, Sequence[Any], int]]
         read = [(place, held, await consumer.position(place)) for place, held in found.items()]
         at = [await consumer.position(place) >= end for place, end in self._ended.items()]
         return read, all(at)
@@ -358,9 +349,7 @@ class TopicFold(Fold):
                 note = note or _describe_skipped(place, held[0], error.__cause__ or error)
                 self._advance_to(place, after, lines + 1, note)
 
-    def _fold_group(
-        self, place: TopicPartition, held: Sequence[Any], after: int, minute: int
-    ) -> None:
+    def _fold_group(self, place: TopicPartition, held: list[Any], after: int, minute: int) -> None:
         """Fold messages of a partition, up to the position `after`, in one transaction.
 
         Raises:
@@ -381,9 +370,7 @@ class TopicFold(Fold):
         """Return what a message says; None: it is of another index."""
         if message.topic == self._names.verdicts:
             return decode_line((message.value or b"").decode())  # `carried` is UTF-8, too
-        if not is_of_index(message, self._names.index):
-            return None
-        return dead_letter_in(message)
+        return dead_letter_in(message) if is_of_index(message, self._names.index) else None
 
     def _find_position(self, place: TopicPartition) -> tuple[int, int, str]:
         """Return the position of a partition in the view, the messages before it, and a note."""
@@ -391,8 +378,7 @@ class TopicFold(Fold):
         return (found[1], found[2], found[4]) if found else (0, 0, "")
 
     def _advance_to(self, place: TopicPartition, position: int, lines: int, note: str) -> None:
-        witness = self._layout.ids[place.topic]
-        self._note_read(_name(place), position, lines, witness, note=note)
+        self._note_read(_name(place), position, lines, self._layout.ids[place.topic], note=note)
 
 
 def _name(place: TopicPartition) -> str:

@@ -144,9 +144,8 @@ class VerdictView:
         try:
             made.unlink(missing_ok=True)
             with closing(sqlite3.connect(made, isolation_level=None)) as connection:
-                connection.executescript(
-                    f"BEGIN; {_TABLES} PRAGMA user_version = {VIEW_VERSION}; COMMIT;"
-                )
+                version = f"PRAGMA user_version = {VIEW_VERSION};"
+                connection.executescript(f"BEGIN; {_TABLES} {version} COMMIT;")
             made.rename(self._path(number))
             connection = self._connect(self._path(number))
         except (sqlite3.Error, OSError) as error:
@@ -212,10 +211,8 @@ class VerdictView:
 
 
 def _connect_to_read(path: Path) -> _ReadConnection:
-    address = f"{path.as_uri()}?mode=ro"
-    connection = sqlite3.connect(
-        address, uri=True, check_same_thread=False, factory=_ReadConnection
-    )
+    place, kind = f"{path.as_uri()}?mode=ro", _ReadConnection
+    connection = sqlite3.connect(place, uri=True, check_same_thread=False, factory=kind)
     connection.row_factory = sqlite3.Row
     connection.execute(f"PRAGMA cache_size = -{_READER_CACHE_KIB}")
     connection.execute("PRAGMA query_only = ON")

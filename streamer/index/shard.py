@@ -53,14 +53,9 @@ class Shard:
     """
 
     def __init__(
-        self,
-        bands: int,
-        lookup: Lookup,
-        *,
-        state: bytes = b"",
-        memtable_capacity: int = 1024,
+        self, bands: int, lookup: Lookup, *, state: bytes = b"", memtable_capacity: int = 1024,
         references: References | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._keys = bands + 1
         self.lookup = lookup
         self._references = references
@@ -217,7 +212,8 @@ class Shard:
             found = None
         hits = found.hits if found else self.lookup.find(keys, self.released_flushes)
         fetch = found.take if found and found.rows is not None else self.lookup.rows
-        fetched, places = fetch_candidates(fetch, hits, masks, self._keys, self._most_rows)
+        most = self._count_most_rows(settings)
+        fetched, places = fetch_candidates(fetch, hits, masks, self._keys, most)
         if self.forgetting.hides:
             fetched = self._hide(fetched, places, hits)
         limits = self._limits(hits, settings)
@@ -238,11 +234,8 @@ class Shard:
         )  # fmt: skip
         return batch, self._compare(pages, own, urls)
 
-    @property
-    def _most_rows(self) -> int:
+    def _count_most_rows(self, settings: IndexSettings) -> int:
         """Return how many stored rows may be candidates of a page."""
-        settings = self.settings
-        assert settings is not None, "pages before the first CONFIG record"
         # What is hidden leaves room for others.
         expires = settings.expire_after_ms or settings.keep_pages or self.forgetting.hides
         has_expired = self._horizon != ports.NO_HORIZON
@@ -256,15 +249,12 @@ class Shard:
 
     def _limits(self, hits: Hits, settings: IndexSettings) -> Limits:
         return Limits(
-            bucket_max=settings.bucket_max,
-            candidates_max=settings.candidates_max,
+            bucket_max=settings.bucket_max, candidates_max=settings.candidates_max,
             measure=int(settings.measure),
             newest_state=KEPT if hits.flushes >= self.flushes_begun else FLUSHED,
-            keep_pages=settings.keep_pages or _NO_LIMIT,
-            oldest_row=self._horizon.row,
-            exact=int(settings.exact),
-            margin=settings.margin,
-        )
+            keep_pages=settings.keep_pages or _NO_LIMIT, oldest_row=self._horizon.row,
+            exact=int(settings.exact), margin=settings.margin,
+        )  # fmt: skip
 
     def _nearest(self, pages: Pages, masks: Keys, found: Found | None = None) -> Nearest:
         """Return what other indexes have nearest to the pages, where the settings name any."""
@@ -339,21 +329,12 @@ class Shard:
     def state(self) -> bytes:
         """Return all state that is neither a row nor a posting in the store, as bytes."""
         settings, horizon = self._before or (self.settings, self._horizon)
-        return codec.pack_state(
-            codec.ShardState(
-                settings=settings.model_dump() if settings else None,
-                positions=self.positions,
-                verdicts=self.verdicts,
-                applied=self.applied,
-                next_row=self.next_row,
-                refused=self.refused,
-                horizon=horizon,
-                generation=self._urls.generation,
-                forgotten=self.forgetting.pack(),
-                missing=self.missing,
-                time=self.time.state(),
-            )
-        )
+        return codec.pack_state(codec.ShardState(
+            settings=settings.model_dump() if settings else None, positions=self.positions,
+            verdicts=self.verdicts, applied=self.applied, next_row=self.next_row,
+            refused=self.refused, horizon=horizon, generation=self._urls.generation,
+            forgotten=self.forgetting.pack(), missing=self.missing, time=self.time.state(),
+        ))  # fmt: skip
 
     def _restore(self, state: codec.ShardState) -> None:
         if settings := codec.unpack_settings(state.settings):

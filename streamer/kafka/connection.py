@@ -67,8 +67,7 @@ class Connection:
         """HOST:PORT of each broker, in the order given."""
         if "@" in self.brokers:  # not shown: a password may stand before it
             raise SettingsError(
-                "--brokers holds an @, but no user belongs there. Give HOST:PORT,HOST:PORT, and "
-                "the user by --sasl-username."
+                "--brokers holds an @. Give HOST:PORT,HOST:PORT, and the user by --sasl-username."
             )
         servers = [part.strip() for part in self.brokers.split(",")]
         for server in servers:
@@ -105,9 +104,8 @@ class Connection:
 
         options: dict[str, Any] = {"broker": [f"kafka://{server}" for server in self.servers]}
         if self.tokens:
-            options["broker_credentials"] = OAuthCredentials(
-                oauth_cb=self.tokens, ssl_context=self._ssl_context
-            )
+            credentials = OAuthCredentials(oauth_cb=self.tokens, ssl_context=self._ssl_context)
+            options["broker_credentials"] = credentials
         elif self._sasl:
             options["broker_credentials"] = SASLCredentials(
                 mechanism=self.sasl_mechanism,
@@ -193,17 +191,14 @@ class Connection:
             self._refuse_unused(given, "SASL_SSL" if self._sasl else "SSL or SASL_SSL")
         pair = ["--ssl-certfile", "--ssl-keyfile"]
         if len(missing := [option for option in pair if option not in given]) == 1:
-            raise SettingsError(
-                f"{missing[0]} is missing: {', '.join(pair)} go together. Give both."
-            )
+            raise SettingsError(f"{missing[0]} is missing. Give both {' and '.join(pair)}.")
         for option, path in given.items():
             try:
                 read_given(Path(path))
             except (OSError, ValueError) as error:
                 cause = getattr(error, "strerror", None) or error
-                raise SettingsError(
-                    f"Cannot read {option} {path}: {cause}. Name a readable file."
-                ) from error
+                said = f"Cannot read {option} {path}: {cause}. Name a readable file."
+                raise SettingsError(said) from error
 
     def _refuse_unused(self, options: Iterable[str], remedy: str) -> None:
         if names := ", ".join(options):
@@ -237,4 +232,4 @@ def connection_of(settings: Settings) -> Connection:
         SettingsError: they do not make sense together.
     """
     named = {one.name: getattr(settings, one.name) for one in fields(Connection)}
-    return Connection(**named | {"sasl_password": settings.password})
+    return Connection(**named | {"sasl_password": settings.password("sasl_password")})

@@ -62,16 +62,13 @@ def dead_letter_message(
     """
     key, value = original.key, original.value
     about = {
-        ORIGINAL_TOPIC: names.pages,
-        ORIGINAL_PARTITION: str(partition),
-        _CONNECT + "offset": str(rejected.sequence),
-        _CONNECT + "connector.name": names.index,
+        ORIGINAL_TOPIC: names.pages, ORIGINAL_PARTITION: str(partition),
+        _CONNECT + "offset": str(rejected.sequence), _CONNECT + "connector.name": names.index,
         _CONNECT + "stage": "VALUE_CONVERTER",
         _CONNECT + "exception.class.name": "streamer.errors.InvalidPage",
         _CONNECT + "exception.message": (rejected.detail or rejected.code)[:DETAIL_CHARACTERS_MAX],
-        CODE: rejected.code,
-        INDEX: names.index,
-    }
+        CODE: rejected.code, INDEX: names.index,
+    }  # fmt: skip
     if not _fits(key or b"", value or b"", bytes_max - HEADERS_BYTES_MAX):
         about |= {KEY_BYTES: str(len(key or b"")), VALUE_BYTES: str(len(value or b""))}
         kept = min(KEPT_BYTES_MAX, bytes_max // 3)
@@ -146,16 +143,12 @@ def dead_letter_in(message: Any) -> DeadLetter:  # noqa: ANN401 - as above
     value_bytes = number_in(text.get(VALUE_BYTES), len(value))
     detail = "" if detail == code else detail
     rejected = RejectedRecord(0, code, detail, message.key, value, value_bytes)
-    return dead_letter(rejected, _original_place(message, text))
-
-
-def _original_place(message: Any, headers: Mapping[str, str]) -> Location:  # noqa: ANN401 - as above
-    """Return the place of a dead letter's original, by its headers; its own if they name none."""
-    return Location(
-        headers.get(ORIGINAL_TOPIC, message.topic),
-        number_in(headers.get(ORIGINAL_PARTITION), message.partition),
-        number_in(headers.get(_CONNECT + "offset"), message.offset),
+    place = Location(
+        text.get(ORIGINAL_TOPIC, message.topic),
+        number_in(text.get(ORIGINAL_PARTITION), message.partition),
+        number_in(text.get(_CONNECT + "offset"), message.offset),
     )
+    return dead_letter(rejected, place)
 
 
 def number_in(text: str | None, default: int) -> int:
@@ -253,28 +246,19 @@ async def _send(
 ) -> None:
     """Send what is wanted of a chunk, and wait until all of it has arrived."""
     chosen = [each for each in chunk.records if _is_wanted(each, which, done)]
-    if not dry_run:
-        waiting = [
-            await producer.send(
-                done.topic, each.value, each.key, _partition(each), headers=_headers(each)
-            )
-            for each in chosen
-        ]
-        for future in waiting:
-            await future
+    waiting = []
+    for each in chosen if not dry_run else ():
+        headers = dict(each.headers)
+        own = [(RETRIES, b"%d" % (retries_of(headers) + 1)), *original_headers(each)]
+        # To the partition of the original, where the pages are that it may be alike.
+        found = (headers.get(ORIGINAL_PARTITION) or b"").decode(errors="replace")
+        partition = number_in(found, each.partition)
+        sent = producer.send(done.topic, each.value, each.key, partition, headers=own)
+        waiting.append(await sent)
+    for future in waiting:
+        await future
     done.sent += len(chosen)
     done.offsets[chunk.partition] = chunk.end
-
-
-def _partition(message: Any) -> int:  # noqa: ANN401 - the client library's
-    """Return the partition of the original, where the pages are that it may be alike."""
-    found = dict(message.headers).get(ORIGINAL_PARTITION) or b""
-    return number_in(found.decode(errors="replace"), message.partition)
-
-
-def _headers(message: Any) -> list[tuple[str, bytes]]:  # noqa: ANN401 - the client library's
-    retries = retries_of(dict(message.headers)) + 1
-    return [(RETRIES, b"%d" % retries), *original_headers(message)]
 
 
 def _is_wanted(message: Any, which: Which, done: Retried) -> bool:  # noqa: ANN401 - as above

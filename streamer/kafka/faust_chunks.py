@@ -91,9 +91,7 @@ class _ChunkThread(driver.AIOKafkaConsumerThread):
 
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:
         """Refuse what is not assigned any more: the library leaves it out, and reports success."""
-        if not offsets.keys() <= self.assignment():
-            return False
-        return bool(await super()._commit(offsets))
+        return offsets.keys() <= self.assignment() and bool(await super()._commit(offsets))
 
     async def note_alive(self) -> None:
         """Let the consumer take itself for one that fetches, else it leaves its group in time."""
@@ -119,8 +117,7 @@ class ChunkConsumer(driver.Consumer):
         self._room = asyncio.Event()
         self._held: set[TP] = set()
         self._fetching = asyncio.Lock()
-        self._seeks = 0
-        self._seeks_at_fetch = 0
+        self._seeks = self._seeks_at_fetch = 0
         super().__init__(*arguments, **options)
 
     def _new_consumer_thread(self) -> _ChunkThread:
@@ -369,18 +366,10 @@ class ChunkApp(faust.App):
     """
 
     def __init__(
-        self,
-        group: str,
-        starts: Starts,
-        fail: Callable[[BaseException], None],
-        topics: TopicWatch | None = None,
-        *,
-        has_lanes: bool = False,
-        **options: Any,
-    ) -> None:
-        self.has_lanes = has_lanes
-        self.starts = starts
-        self.fail = fail
+        self, group: str, starts: Starts, fail: Callable[[BaseException], None],
+        topics: TopicWatch | None = None, *, has_lanes: bool = False, **options: Any,
+    ) -> None:  # fmt: skip
+        self.has_lanes, self.starts, self.fail = has_lanes, starts, fail
         self._watch = topics
         super().__init__(
             group,

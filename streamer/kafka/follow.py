@@ -69,9 +69,8 @@ class ArrivingMessages:
         topic = self._topic
         partitions = await _partitions(reader, topic, self.waiting)
         bounds = {each: await reader.bounds(topic, each) for each in partitions}
-        self.starts |= {
-            each: end if self.new_only else start for each, (start, end) in bounds.items()
-        }
+        at = 1 if self.new_only else 0  # end or start
+        self.starts |= {each: own[at] for each, own in bounds.items()}
         if self._since is not None:
             self.starts |= await _starts(reader, topic, bounds, self._since)
         self._next = {TopicPartition(topic, each): self.starts[each] for each in partitions}
@@ -125,13 +124,9 @@ class FollowedVerdicts(AsyncIterator[Verdict]):
 
 
 def follow(
-    brokers: str | None = None,
-    index_name: str | None = None,
-    *,
-    since: Since | None = None,
-    new_only: bool = False,
-    settings: Settings | None = None,
-) -> FollowedVerdicts:
+    brokers: str | None = None, index_name: str | None = None, *, since: Since | None = None,
+    new_only: bool = False, settings: Settings | None = None,
+) -> FollowedVerdicts:  # fmt: skip
     """Return the verdicts on an index's topic, those that are there and those that come.
 
     Those of a partition are in their order. After a crash of a worker some may come twice, equal

@@ -93,9 +93,7 @@ class FlowControl:
     """
 
     def __init__(self, window: int, log_end: int, log_id: str = "") -> None:
-        self._window = window
-        self._log_end = log_end
-        self._log_id = log_id
+        self._window, self._log_end, self._log_id = window, log_end, log_id
         self._gauge: Gauge | None = None
         self.heard = time.monotonic()
         self._published: list[tuple[str, int, int]] = []  # source, end, pages

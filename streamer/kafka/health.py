@@ -9,7 +9,7 @@ The page at the root is one file of HTML without scripts, in the look of the con
 read through a tunnel, in a hurry.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from html import escape
 from http import HTTPStatus
@@ -118,9 +118,7 @@ class HealthServer:
         return web.json_response({"ready": not reasons, "reasons": reasons}, status=status)
 
 
-def status_page(
-    about: Mapping[str, object], figures: Mapping[str, int], reasons: Sequence[str]
-) -> str:
+def status_page(about: Mapping[str, object], figures: Mapping[str, int], reasons: list[str]) -> str:
     """Return the page of a worker; `reasons` are why it is not ready, none if it is."""
     rows = (
         f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>\n"

@@ -152,21 +152,16 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
     """A member of the group: it has partitions of verdicts, and copies their pages."""
 
     def __init__(self, client: Options, topic: kept_topic.KeptTopic, metrics: CopyMetrics) -> None:
-        self._client = client
-        self._topic = topic
-        self._metrics = metrics
+        self._client, self._topic, self._metrics = client, topic, metrics
         self._turn = asyncio.Lock()  # held during a round: a rebalance waits for its end
         self._assigned: set[int] | None = None  # assigned, and not begun
         self._generation = 0
         self._copiers: dict[int, _Copier] = {}
         self._verdicts = AIOKafkaConsumer(
-            **client,
-            group_id=topic.names.kept_group,
-            group_instance_id=topic.instance_id,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
+            **client, group_id=topic.names.kept_group, group_instance_id=topic.instance_id,
+            enable_auto_commit=False, auto_offset_reset="earliest",
             isolation_level="read_committed",
-        )
+        )  # fmt: skip
 
     async def connect(self, stack: AsyncExitStack) -> None:
         """Connect for reading pages; `stack` disconnects.
@@ -213,10 +208,7 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
             StreamerError: the copying cannot continue.
         """
         began, generation, verdicts = time.monotonic(), self._generation, self._topic.names.verdicts
-        starts = {
-            TopicPartition(verdicts, partition): copier.position
-            for partition, copier in self._copiers.items()
-        }
+        starts = {TopicPartition(verdicts, n): each.position for n, each in self._copiers.items()}
         found = await fetch_all(self._verdicts, starts, VERDICTS_MAX)
         async with self._turn:
             if self._assigned is not None:
@@ -239,15 +231,12 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         assigned, self._assigned = self._assigned or set(), None
         topic = self._topic
         await self._stop_producers()
-        self._copiers = {
-            each: _Copier(self._client, topic, each, self._fetcher, self._metrics)
-            for each in sorted(assigned)
-        }
+        own = self._fetcher, self._metrics
+        self._copiers = {n: _Copier(self._client, topic, n, *own) for n in sorted(assigned)}
         await _gather(copier.producer.start() for copier in self._copiers.values())
         verdicts, committed = topic.names.verdicts, await self._read_committed()
-        if not committed and await kept_topic.has_copies(
-            self._reader, topic.name, topic.names.index
-        ):
+        index = topic.names.index
+        if not committed and await kept_topic.has_copies(self._reader, topic.name, index):
             committed = await self._read_committed()  # another member may have begun meanwhile
             if not committed:
                 group = topic.names.kept_group
@@ -255,8 +244,8 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
                     f"The topic {topic.name} has copies of this index, and the group {group} has "
                     "no offsets any more: brokers forget them a week after the last member left "
                     "(offsets.retention.minutes). Name a new --kept-topic to copy from the first "
-                    f"verdict on, or set the group's offsets in {verdicts} "
-                    "(kafka-consumer-groups --reset-offsets)."
+                    f"verdict on, or set the group's offsets in {verdicts} (kafka-consumer-groups "
+                    "--reset-offsets)."
                 )
         self._fetcher.assign(self._pages)
         for partition, copier in self._copiers.items():
@@ -271,18 +260,16 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         """Return where the group is in all partitions of verdicts."""
         reader, names = self._reader, self._topic.names
         partitions = await reader.partitions(names.verdicts)
-        return await kept_topic.stable_offsets(
-            reader.admin, names.kept_group, names.verdicts, partitions
-        )
+        group, topic = names.kept_group, names.verdicts
+        return await kept_topic.stable_offsets(reader.admin, group, topic, partitions)
 
     async def _stop_producers(self) -> None:
         copiers, self._copiers = self._copiers, {}
         for partition in copiers:
             with suppress(KeyError):
                 self._metrics.lag.remove(partition)
-        await asyncio.gather(
-            *(copier.producer.stop() for copier in copiers.values()), return_exceptions=True
-        )
+        stops = (copier.producer.stop() for copier in copiers.values())
+        await asyncio.gather(*stops, return_exceptions=True)
 
 
 @dataclass
@@ -366,10 +353,9 @@ class _Copier:
 
     async def send_position(self) -> None:
         """Have the transaction commit where this partition is."""
-        offset = OffsetAndMetadata(self.position, self._progress.encode())
-        await self.producer.send_offsets_to_transaction(
-            {self._place: offset}, self._topic.names.kept_group
-        )
+        offsets = {self._place: OffsetAndMetadata(self.position, self._progress.encode())}
+        group = self._topic.names.kept_group
+        await self.producer.send_offsets_to_transaction(offsets, group)
 
     async def _kept_page(self, record: Any) -> Any | None:  # noqa: ANN401 - the client's
         """Return the page that a message with a verdict says to copy, if it does."""

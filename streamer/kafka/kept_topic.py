@@ -80,9 +80,8 @@ async def prepare_kept_topic(
     await check_groups(reader, [names.kept_group])
     config = await topics.topic_config(reader.admin, names.pages)
     partitions, largest = await reader.partitions(names.pages), int(config["max.message.bytes"])
-    await topics.ensure_topic(
-        reader.admin, topics.kept_topic(name, len(partitions), largest, settings.replicas)
-    )
+    topic = topics.kept_topic(name, len(partitions), largest, settings.replicas)
+    await topics.ensure_topic(reader.admin, topic)
     own = await topics.topic_config(reader.admin, name)
     if names.per_partition and "compact" in own["cleanup.policy"]:
         raise SettingsError(
@@ -90,14 +89,10 @@ async def prepare_kept_topic(
             "--per-partition many pages share one. Set its cleanup.policy to delete."
         )
     return KeptTopic(
-        name,
-        names,
-        len(await reader.partitions(name)),
-        int(own["max.message.bytes"]),
+        name, names, len(await reader.partitions(name)), int(own["max.message.bytes"]),
         (await topics.topic_id(reader.admin, names.verdicts), prepared.log_ids[0]),
-        settings.instance_id or None,
-        settings.kept_expired == "skip",
-    )
+        settings.instance_id or None, settings.kept_expired == "skip",
+    )  # fmt: skip
 
 
 # ---- how far it is -------------------------------------------------------------------------------
@@ -154,11 +149,9 @@ class _StableOffsetsResponse(Struct):  # type: ignore[misc]  # aiokafka has no t
         ("tags", types.TaggedFields),
     )  # fmt: skip
     SCHEMA = types.Schema(
-        ("throttle_time_ms", types.Int32),
-        ("topics", types.CompactArray(*_TOPIC)),
-        ("error_code", types.Int16),
-        ("tags", types.TaggedFields),
-    )
+        ("throttle_time_ms", types.Int32), ("topics", types.CompactArray(*_TOPIC)),
+        ("error_code", types.Int16), ("tags", types.TaggedFields),
+    )  # fmt: skip
 
 
 class _StableOffsetsRequest(topics.OwnRequest):
@@ -169,11 +162,9 @@ class _StableOffsetsRequest(topics.OwnRequest):
         ("tags", types.TaggedFields),
     )  # fmt: skip
     SCHEMA = types.Schema(
-        ("group", types.CompactString()),
-        ("topics", types.CompactArray(*_TOPIC)),
-        ("require_stable", types.Boolean),
-        ("tags", types.TaggedFields),
-    )
+        ("group", types.CompactString()), ("topics", types.CompactArray(*_TOPIC)),
+        ("require_stable", types.Boolean), ("tags", types.TaggedFields),
+    )  # fmt: skip
 
 
 class _OffsetPendingError(KafkaTimeoutError):  # type: ignore[misc]  # as above

@@ -66,16 +66,10 @@ class Owner(Judge):
     """
 
     def __init__(
-        self,
-        path: Path,
-        log: wire.ShardLog,
-        signature: SignatureSettings,
-        key_file: Path,
-        options: JudgeOptions = _OPTIONS,
-        snapshots: RegularSnapshots | None = None,
-    ) -> None:
-        self.number = log.number
-        self.identity = log.identity
+        self, path: Path, log: wire.ShardLog, signature: SignatureSettings, key_file: Path,
+        options: JudgeOptions = _OPTIONS, snapshots: RegularSnapshots | None = None,
+    ) -> None:  # fmt: skip
+        self.number, self.identity, self.log_id = log.number, log.identity, log.topic_id
         self._path = path
         self._newest = b""  # record that was applied
         self._snapshots = snapshots
@@ -100,11 +94,6 @@ class Owner(Judge):
         meta = self.store.meta
         found = wire.read_position(meta.owner) if meta else None
         return found.offset if found else 0
-
-    @property
-    def log_id(self) -> str:
-        """Return the id of the log's topic."""
-        return self._at.log_id
 
     def holes(self) -> list[str]:
         """Return where records are missing from the log, a sentence for each source."""
@@ -217,19 +206,12 @@ def verdict_messages(
 ) -> dict[int, list[Message]]:
     """Return the messages of a block by partition; `start` is the number of its first verdict."""
     result: dict[int, list[Message]] = defaultdict(list)
-    numbered = enumerate(
-        zip(
-            verdicts(block, locate, fingerprint),
-            block.pages.message_keys,
-            block.pages.urls,
-            block.pages.headers or [[]] * len(block),
-            strict=True,
-        ),
-        start,
-    )
-    for number, (verdict, key, url, passed) in numbered:
-        headers = [(SEQUENCE, b"%d:%d" % (shard, number)), *passed]
-        message = (url if key is None else key, _encode(verdict), headers, None)
+    pages, headers = block.pages, block.pages.headers or [[]] * len(block)
+    found = verdicts(block, locate, fingerprint)
+    rows = zip(found, pages.message_keys, pages.urls, headers, strict=True)
+    for number, (verdict, key, url, passed) in enumerate(rows, start):
+        own = [(SEQUENCE, b"%d:%d" % (shard, number)), *passed]
+        message = (url if key is None else key, _encode(verdict), own, None)
         result[verdict.page.partition % partitions].append(message)
     return result
 
@@ -250,8 +232,7 @@ class Outlet:
     """Packs the verdicts of an index for their topic; `publisher` sends them."""
 
     def __init__(self, names: Names, publisher: Publisher, verdict_partitions: int) -> None:
-        self.names = names
-        self.publisher = publisher
+        self.names, self.publisher = names, publisher
         self._verdict_partitions = verdict_partitions
         self._locate = topic_locator(names.pages)
 

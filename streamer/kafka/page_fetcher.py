@@ -36,8 +36,7 @@ class PageFetcher:
     """Fetches messages of a topic by their place; for one consumer that is in no group."""
 
     def __init__(self, consumer: AIOKafkaConsumer, topic: str) -> None:
-        self._consumer = consumer
-        self._topic = topic
+        self._consumer, self._topic = consumer, topic
         self._ahead: dict[int, _FetchedAhead] = {}
 
     def assign(self, partitions: Iterable[int]) -> None:

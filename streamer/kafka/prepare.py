@@ -61,12 +61,10 @@ async def prepare(
     for log in await _logs_to_begin(reader, names, identity, shards):
         await publisher.publish_one(log, first)
     return PreparedIndex(
-        identity,
-        tuple([await topics.topic_id(reader.admin, names.log(i)) for i in shards]),
+        identity, tuple([await topics.topic_id(reader.admin, names.log(i)) for i in shards]),
         len(await reader.partitions(names.verdicts)),
-        len(await reader.partitions(names.dead_letters)),
-        topics.dead_letter_bytes_max(pages[1]),
-    )
+        len(await reader.partitions(names.dead_letters)), topics.dead_letter_bytes_max(pages[1]),
+    )  # fmt: skip
 
 
 async def check_groups(reader: Reader, groups: Iterable[str]) -> None:
@@ -89,8 +87,7 @@ async def check_groups(reader: Reader, groups: Iterable[str]) -> None:
 async def log_bounds(reader: Reader, log: str, position: int) -> LogBounds:
     """Return what the log holds, for an index that is at `position`."""
     start, end = await reader.bounds(log, 0)
-    has_before = start < position <= end
-    before = await reader.value_at(log, position - 1) if has_before else None
+    before = await reader.value_at(log, position - 1) if start < position <= end else None
     return LogBounds(start, end, before)
 
 
@@ -111,7 +108,7 @@ async def _logs_to_begin(
         log = names.log(shard)
         bounds = await reader.bounds(log, 0)
         if bounds[1]:
-            await _check_begun(reader, log, bounds, identity)
+            await _check_begun(reader, log, *bounds, identity)
             continue
         await _check_never_read(reader, names.shard_group(shard), log, 0, log)
         if names.per_partition:
@@ -121,22 +118,20 @@ async def _logs_to_begin(
 
 
 async def _check_begun(
-    reader: Reader, log: str, bounds: tuple[int, int], identity: LogIdentity
+    reader: Reader, log: str, start: int, end: int, identity: LogIdentity
 ) -> None:
     """See that a log is of this index."""
-    start, end = bounds
     if start == end:
         raise StoreMismatch(
-            f"The log {log} is empty, and {end} records of it have expired. "
-            "Restore it, or use another --index-name."
+            f"The log {log} is empty, and {end} records of it have expired. Restore it, or use "
+            "another --index-name."
         )
     data = await reader.value_at(log, start)
     items = unpack_record(data, identity).items if data else None
     if start == 0 and not isinstance(items, IndexSettings):
         raise StoreMismatch(
-            f"The log {log} does not begin with settings: it was made again while workers wrote "
-            "to it, and pages are missing from it. Restore it, or use another --index-name and "
-            "--index to judge all pages again."
+            f"The log {log} does not begin with settings: it was made again while workers wrote to "
+            "it. Restore it, or use another --index-name and --index to judge all pages again."
         )
 
 

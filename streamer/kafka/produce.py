@@ -49,15 +49,10 @@ class Produced:
 
 
 async def produce(
-    sources: Sequence[Source],
-    topic: str,
-    connection: Connection,
-    reader: PageReader,
-    partitions: int,
-    replicas: int = 1,
-    value: MessageValue = "page",
+    sources: Sequence[Source], topic: str, connection: Connection, reader: PageReader,
+    partitions: int, replicas: int = 1, value: MessageValue = "page",
     progress: Progress = lambda _bytes, _records: None,
-) -> Produced:
+) -> Produced:  # fmt: skip
     """Send the records of all sources, in order a partition; make the topic if there is none.
 
     Raises:
@@ -65,10 +60,8 @@ async def produce(
     """
     sent = Produced()
     size, options = 2 * MESSAGE_BYTES_MAX, connection.client_options()
-    async with (
-        reader_of(connection) as brokers,
-        open_producer(options, max_request_size=size) as producer,
-    ):
+    opening = open_producer(options, max_request_size=size)
+    async with reader_of(connection) as brokers, opening as producer:
         await ensure_topic(brokers.admin, pages_topic(topic, partitions, replicas), check=False)
         numbers = sorted(await producer.partitions_for(topic))
         waiting = deque[Future[object]]()
@@ -126,12 +119,9 @@ def _keys(batch: PageBatch) -> list[bytes]:
 
 
 async def _send(
-    producer: AIOKafkaProducer,
-    topic: str,
-    partitions: Sequence[int],
-    messages: Iterator[_Message],
+    producer: AIOKafkaProducer, topic: str, partitions: Sequence[int], messages: Iterator[_Message],
     sent: Produced,
-) -> list[Future[object]]:
+) -> list[Future[object]]:  # fmt: skip
     """Send messages, one batch for a partition at a time; return futures of their arrival."""
     waiting = defaultdict[int, list[Message]](list)
     for key, value, headers in messages:

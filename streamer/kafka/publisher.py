@@ -109,9 +109,8 @@ async def open_producer(options: Options, **sizes: int) -> AsyncIterator[AIOKafk
     Raises:
         KafkaError: the brokers refuse.
     """
-    producer = AIOKafkaProducer(
-        **options, acks="all", enable_idempotence=True, compression_type="zstd", **sizes
-    )
+    own = {"acks": "all", "enable_idempotence": True, "compression_type": "zstd", **sizes}
+    producer = AIOKafkaProducer(**options, **own)
     try:
         await producer.start()
         yield producer

@@ -71,9 +71,7 @@ class Fetched:
     records: Sequence[Any]
 
 
-def cut(
-    topic: str, partition: int, start: int, end: int, records: Sequence[Any]
-) -> Iterator[Fetched]:
+def cut(topic: str, partition: int, start: int, end: int, records: list[Any]) -> Iterator[Fetched]:
     """Yield chunks of RECORDS_MAX messages and about BYTES_MAX at most, covering [start, end)."""
     first, size = 0, 0
     for place, record in enumerate(records):
@@ -126,8 +124,7 @@ class Reader:
     """Reads topics over one connection; made by `open_reader`."""
 
     def __init__(self, consumer: AIOKafkaConsumer, admin: AIOKafkaAdminClient) -> None:
-        self.consumer = consumer
-        self.admin = admin
+        self.consumer, self.admin = consumer, admin
 
     async def partitions(self, topic: str) -> list[int]:
         """Return the numbers of a topic's partitions.
@@ -231,9 +228,8 @@ async def fetch_all(
 ) -> dict[TopicPartition, list[Any]]:
     """Return what comes next of partitions, read up to `starts`, as `fetch` of one."""
     try:
-        return dict(
-            await consumer.getmany(*starts, timeout_ms=POLL_MILLISECONDS, max_records=limit)
-        )
+        poll_ms = POLL_MILLISECONDS
+        return dict(await consumer.getmany(*starts, timeout_ms=poll_ms, max_records=limit))
     except Exception as error:  # noqa: BLE001 - what damaged bytes lead to may be anything
         raise_permission_error(error)
     for place, start in starts.items():
@@ -282,9 +278,8 @@ def undecodable(starts: Mapping[TopicPartition, int], error: Exception) -> Input
 
 def raise_permission_error(error: Exception) -> None:
     """Raise an error that the brokers reported; return if what they sent is damaged."""
-    if isinstance(error, kafka_errors.KafkaError) and not isinstance(
-        error, kafka_errors.CorruptRecordException
-    ):
+    is_damage = isinstance(error, kafka_errors.CorruptRecordException)
+    if isinstance(error, kafka_errors.KafkaError) and not is_damage:
         raise error
 
 
@@ -298,14 +293,10 @@ async def open_reader(
         StreamerError: the brokers cannot be reached, or refuse.
     """
     consumer = AIOKafkaConsumer(
-        **options,
-        group_id=None,
-        enable_auto_commit=False,
-        auto_offset_reset="none",
-        isolation_level="read_committed",
-        max_partition_fetch_bytes=fetch_bytes,
+        **options, group_id=None, enable_auto_commit=False, auto_offset_reset="none",
+        isolation_level="read_committed", max_partition_fetch_bytes=fetch_bytes,
         fetch_max_wait_ms=FETCH_WAIT_MILLISECONDS,
-    )
+    )  # fmt: skip
     admin = AIOKafkaAdminClient(**options)
     try:
         await admin.start()
@@ -313,29 +304,25 @@ async def open_reader(
         yield Reader(consumer, admin)
     except kafka_errors.KafkaConnectionError as error:
         raise StreamerError(
-            f"Cannot reach the brokers {options['bootstrap_servers']}: {error}. Check --brokers; "
-            "`make broker` starts one."
+            f"Cannot reach the brokers {options['bootstrap_servers']}: {error}. Check --brokers."
         ) from error
     except kafka_errors.KafkaError as error:
-        raise StreamerError(
-            f"The brokers {options['bootstrap_servers']} refused: {error!r}."
-        ) from error
+        servers = options["bootstrap_servers"]
+        raise StreamerError(f"The brokers {servers} refused: {error!r}.") from error
     finally:
         await stop_consumer(consumer)
         await admin.close()
 
 
 @asynccontextmanager
-async def reader_of(
-    connection: Connection, fetch_bytes: int = FETCH_BYTES_MAX
-) -> AsyncIterator[Reader]:
+async def reader_of(connection: Connection) -> AsyncIterator[Reader]:
     """Connect for reading, as `open_reader`, once `await_brokers` has reached the brokers.
 
     Raises:
         StreamerError: the brokers cannot be reached, or refuse.
     """
     await await_brokers(connection)
-    async with open_reader(connection.client_options(), fetch_bytes) as reader:
+    async with open_reader(connection.client_options()) as reader:
         yield reader
 
 
@@ -356,18 +343,15 @@ _REFUSALS = (  # the first that fits: the kind of error, what it means, what to 
     (ssl.SSLCertVerificationError, "its certificate is not accepted", "--ssl-cafile and its name"),
     (ssl.SSLError, "TLS fails", "--security-protocol and --ssl-certfile"),
     (TokenError, "there is no token", "--sasl-token-command"),
-    (
-        kafka_errors.SaslAuthenticationFailed,
-        "it refuses the login",
-        "--sasl-username and the password, or the token",
-    ),
+    (kafka_errors.SaslAuthenticationFailed, "it refuses the login",
+     "--sasl-username and the password, or the token"),
     (kafka_errors.UnsupportedSaslMechanismError, "it refuses the login", "--sasl-mechanism"),
     (TimeoutError, "it does not answer", "--brokers and --security-protocol"),
     (ConnectionResetError, "it ends the connection", "--security-protocol"),
     (OSError, "it is not reached", "--brokers"),
     (kafka_errors.KafkaError, "it ends the connection", "--security-protocol"),
     (Exception, "it gives a false answer", "--brokers"),
-)
+)  # fmt: skip
 
 
 class BrokersAwayError(StreamerError):

@@ -109,9 +109,7 @@ class ShardProgress:
     """
 
     def __init__(self, owner: Owner, log: TP, metrics: ShardMetrics) -> None:
-        self._owner = owner
-        self._partition = log
-        self._metrics = metrics
+        self._owner, self._partition, self._metrics = owner, log, metrics
         self.committed = 0
         self._end = 0  # of the log, as last heard
         self._target: int | None = None  # the log's end when the shard was assigned
@@ -143,8 +141,7 @@ class ShardProgress:
         """Set the metrics of the log; log once that the shard has caught up, and what is wrong."""
         if self._partition in chunks.assignment():
             self._end = chunks.highwater(self._partition) or self._end
-        committed = chunks.committed(self._partition)
-        self._metrics.observe_log(self._owner.offset, self._end, committed)
+        self._metrics.observe_log(self._owner.offset, self._end, chunks.committed(self._partition))
         log, dates = _log.bind(shard=self._owner.number), self._owner.shard.time
         if self._assigned_at is not None and self.caught_up:
             (position, began), self._assigned_at = self._assigned_at, None
@@ -194,8 +191,7 @@ class ShardApp:
         self._gauge_sent_at = 0.0
         self._tasks: list[asyncio.Task[None]] = []
         self._catching_up: asyncio.Task[None] | None = None
-        self._stopping = False
-        self._all_published = False
+        self._stopping = self._all_published = False
         self.app = ChunkApp(names.shard_group(owner.number), self._starts, fail, **self._options)
         topic = self.app.topic(names.log(owner.number), schema=ChunkSchema())
         self.app.agent(topic, concurrency=1)(self.index)
@@ -250,9 +246,8 @@ class ShardApp:
             if offset > end:
                 self._fail(
                     StoreMismatch(
-                        f"The log {tp.topic} ends at {end}, its group has committed more: the log "
-                        "has lost records or was made again. Restore it, or use another "
-                        "--index-name."
+                        f"The log {tp.topic} ends at {end}, its group has committed more: it has "
+                        "lost records or was made again. Restore it, or use another --index-name."
                     )
                 )
                 continue
@@ -300,18 +295,15 @@ class ShardApp:
                     self._judge, self._fold, event.value, read, self.progress.committed
                 )
                 self._gauge = self._new_gauge()
-                acknowledge = partial(self.app.chunks.ack, event.message)
-                await self._checkpoint.commit(packed, acknowledge)
+                await self._checkpoint.commit(packed, partial(self.app.chunks.ack, event.message))
                 if self.owner.flush_is_due:
                     await self._checkpoint.flush()
 
     def _fold(self, chunk: Fetched, read: Sequence[ReadRecord], committed: int) -> Packed:
         """Apply a chunk; pack what it emits, except for records below `committed`: that is out."""
         with self._metrics.stage(Stage.APPLY):
-            emitted = self.owner.fold(chunk, read)
-            packed = self._outlet.pack(
-                self.owner, [each for each in emitted if each[0].offset >= committed]
-            )
+            new = [each for each in self.owner.fold(chunk, read) if each[0].offset >= committed]
+            packed = self._outlet.pack(self.owner, new)
         self._metrics.observe_state()
         return packed
 
@@ -349,8 +341,7 @@ class ShardApp:
         """Answer the commands that have asked what is forgotten, until that has arrived."""
         if self.owner.sweep_has_ended and not self._applying.locked():
             async with self._applying:
-                loop = asyncio.get_running_loop()
-                await loop.run_in_executor(self._judge, self.owner.finish)
+                await asyncio.get_running_loop().run_in_executor(self._judge, self.owner.finish)
         done, number = self.owner.shard.forgetting.done, self.owner.number
         for ask, pages in done.copy().items():
             answer = pack(Answer(ask, number, pages))
@@ -379,9 +370,7 @@ class ShardApp:
             return
         if shard.settings is not None:
             before, now = shard.settings.model_dump(), self._settings.model_dump()
-            changes = {
-                name: f"{before[name]} -> {now[name]}" for name in now if before[name] != now[name]
-            }
+            changes = {n: f"{before[n]} -> {now[n]}" for n in now if before[n] != now[n]}
             _log.info("settings_changed", shard=self.owner.number, **changes)
         record = config_record(self._settings, shard.positions.get(CONFIG, 0))
         packed = pack_record(record, self.owner.identity)

@@ -106,8 +106,7 @@ class SignApp:
         self._tasks: list[asyncio.Task[None]] = []
         self._partitions: set[int] = set()
         self._pages = self._keyed = self._alone = 0
-        self._has_warned = False
-        self.joined = False
+        self._has_warned = self.joined = False
         self.app = ChunkApp(
             names.sign_group, self._starts, self._fail, has_lanes=names.per_partition,
             **self._options,
@@ -126,8 +125,7 @@ class SignApp:
         """Finish what was taken, commit, and leave the group."""
         if self._sites:
             with suppress(TimeoutError):  # what is not published is learned again
-                publishing = self._sites.publish(self._publisher)
-                await asyncio.wait_for(publishing, PUBLISH_SECONDS_MAX)
+                await asyncio.wait_for(self._sites.publish(self._publisher), PUBLISH_SECONDS_MAX)
         await self.app.stop()
         for task in (*self._tasks, *filter(None, (lane.comparing for lane in self._lanes))):
             task.cancel()
@@ -232,8 +230,7 @@ class SignApp:
             _log.warning(
                 "offset_ahead_of_index", partition=tp.partition, offset=begins[tp],
                 position=lane.position(tp), reason=f"The log of shard {lane.shard} does not "
-                "have what was signed: it was lost or made again. The pages between are signed "
-                "again.",
+                "have what was signed: it was lost or made again. Pages between are signed again.",
             )  # fmt: skip
         if lane.overruled:
             await self.app.chunks.perform_seek()
@@ -285,9 +282,8 @@ class SignApp:
                 records: list[Message] = [
                     (None, record, [], one.timestamp) for one in signed for record in one.records
                 ]
-                await self._publisher.publish(
-                    self._names.log(lane.shard), 0, self._publisher.batches(records)
-                )
+                log, batches = self._names.log(lane.shard), self._publisher.batches(records)
+                await self._publisher.publish(log, 0, batches)
             for event, one in zip(events, signed, strict=True):
                 if one.table is not None and not one.table.settle(one.turn, one.end):
                     raise StoreMismatch(f"The chunk at {one.end} was not learned in its order.")
@@ -297,7 +293,7 @@ class SignApp:
                 self._warn_of_missing_fields(one.pages)
                 if self._names.per_partition:
                     self._warn_of_keys(one)
-                self._metrics.newest_dead |= {
+                self._metrics.counts.newest_dead |= {
                     rejected.code: f"{event.message.topic}/{event.message.partition}"
                     f"@{rejected.sequence}"
                     for rejected, _ in one.dead
@@ -307,9 +303,8 @@ class SignApp:
     def _warn_of_missing_fields(self, pages: int) -> None:
         """Count published pages; with the first MISSING_AFTER_PAGES, warn of fields none had."""
         before, self._pages = self._pages, self._pages + pages
-        if before < MISSING_AFTER_PAGES <= self._pages and (
-            fields := self._signer.parser.missing_fields()
-        ):
+        is_time = before < MISSING_AFTER_PAGES <= self._pages
+        if is_time and (fields := self._signer.parser.missing_fields()):
             _log.warning(
                 "carried_fields_missing", fields=fields, pages=self._pages,
                 reason="No page had them until now, so no verdict carries them. Correct --carry, "

@@ -89,10 +89,8 @@ class StoredTable:
             self.sums[copy, number] = zlib.crc32(data)
         self.offsets[copy] = offset
         note = _encode(CopyNote(index, offset, pages, _digest(self.sums[copy])))
-        return [
-            (message_key(copy, number), value, [], None)
-            for number, value in [*parts, (_NOTE, note)]
-        ]
+        rows = [*parts, (_NOTE, note)]
+        return [(message_key(copy, number), value, [], None) for number, value in rows]
 
 
 def restore_table(

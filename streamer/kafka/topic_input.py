@@ -96,9 +96,7 @@ def parse_wanted(partitions: str | None, offsets: str | None, until: str | None)
     return Wanted(numbers, ranges, None if until is None else _milliseconds(until))
 
 
-def resolve(
-    wanted: Wanted, topic: str, bounds: Bounds, until: Mapping[int, int]
-) -> dict[int, Range]:
+def resolve(wanted: Wanted, topic: str, bounds: Bounds, until: dict[int, int]) -> dict[int, Range]:
     """Return the range of each partition that is asked for, ascending by partition.
 
     `until` holds the offsets at which the moment was reached; empty if there is none.
@@ -109,16 +107,15 @@ def resolve(
     for partition in sorted(wanted.partitions | wanted.offsets.keys()):
         if partition not in bounds:
             raise InputError(
-                f"The topic {topic} has no partition {partition}, it has {len(bounds)}, "
-                "from 0 on. Ask for these."
+                f"The topic {topic} has no partition {partition}, it has {len(bounds)}, from 0 on. "
+                "Ask for these."
             )
     ranges = {}
     for partition in sorted(wanted.partitions or wanted.offsets or bounds):
         first, last = bounds[partition]
         start, end = wanted.offsets.get(partition, (None, None))
-        found = Range(
-            first if start is None else start, last if end is None else end, start is not None
-        )
+        bounds_of = first if start is None else start, last if end is None else end
+        found = Range(*bounds_of, start is not None)
         if not first <= found.start <= found.end <= last:
             raise InputError(
                 f"Partition {partition} of {topic} has the offsets {first} to {last}, the end not "
@@ -361,10 +358,9 @@ class PageTopic:
             found = await fetch(self._consumer, place, fetched.position)
             position = await self._consumer.position(place)
             if position > fetched.position:
-                fetched.messages.extend(
-                    ((m.offset, m.key, add_frame(m.value, m.headers)), m.timestamp, m.headers)
-                    for m in found
-                )
+                for each in found:
+                    message = each.offset, each.key, add_frame(each.value, each.headers)
+                    fetched.messages.append((message, each.timestamp, each.headers))
                 fetched.position = position
                 return
 

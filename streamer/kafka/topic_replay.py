@@ -33,8 +33,7 @@ class PartitionsInput:
         self, topic: PageTopic, ranges: Mapping[int, Range], *, takes_tombstones: bool = False
     ) -> None:
         self._topic = topic
-        self._takes_tombstones = takes_tombstones
-        self._ranges = ranges
+        self._takes_tombstones, self._ranges = takes_tombstones, ranges
         self._entered: dict[int, tuple[int, int]] = {}  # by partition: number, position
         self.amount_in_all = sum(wanted.end - wanted.start for wanted in ranges.values())
         self.report = InputReport()
@@ -65,9 +64,8 @@ class PartitionsInput:
             if start < wanted.end:
                 self._topic.begin({partition: start})
             while start < wanted.end:
-                messages, times, headers, start = self._topic.read(
-                    partition, wanted.end, RECORDS_MAX, BYTES_MAX
-                )
+                read = self._topic.read(partition, wanted.end, RECORDS_MAX, BYTES_MAX)
+                messages, times, headers, start = read
                 amount = before + start - wanted.start
                 gone = tombstones_in(messages) if self._takes_tombstones else []
                 yield Chunk(
@@ -88,8 +86,7 @@ class OrderedInput:
     def __init__(
         self, topic: PageTopic, names: Names, fingerprint: str, partition: int | None = None
     ) -> None:
-        self._topic = topic
-        self._partition = partition
+        self._topic, self._partition = topic, partition
         self._log = log = names.log(partition or 0)
         self._identity = LogIdentity(fingerprint, topic.id, names.per_partition)
         self._entered: dict[int, tuple[int, int]] = {}
@@ -182,8 +179,8 @@ def _enter(
         if position > topic.bounds[partition][1]:
             raise StoreMismatch(
                 f"Partition {partition} of {topic.name} ends at {topic.bounds[partition][1]}, the "
-                f"index is at {position}: the topic has lost messages. Restore it, or start "
-                "over with a new --index."
+                f"index is at {position}: the topic has lost messages. Restore it, or start over "
+                "with a new --index."
             )
         entered[partition] = number, position
     return entered

@@ -150,11 +150,10 @@ def pages_topic(name: str, partitions: int, replicas: int) -> Topic:
 def kept_topic(name: str, partitions: int, page_bytes_max: int, replicas: int) -> Topic:
     """Return the topic of copies of kept pages; whether they expire, or are compacted, is open."""
     config = {
-        "retention.ms": "-1",
-        "retention.bytes": "-1",
+        "retention.ms": "-1", "retention.bytes": "-1",
         "max.message.bytes": str(dead_letter_bytes_max(page_bytes_max)),
         "message.timestamp.type": "CreateTime",
-    }
+    }  # fmt: skip
     return Topic(name, partitions, replicas, config, any_count=True, may_expire=True)
 
 
@@ -164,11 +163,9 @@ def sites_topic(names: Names, partition: int, replicas: int) -> Topic:
     A start reads all of it, and the newest segment is never compacted, so segments are small.
     """
     config = {
-        "cleanup.policy": "compact",
-        "segment.bytes": str(SITES_SEGMENT_BYTES),
-        "min.cleanable.dirty.ratio": "0.1",
-        "max.message.bytes": str(MESSAGE_BYTES_MAX),
-    }
+        "cleanup.policy": "compact", "segment.bytes": str(SITES_SEGMENT_BYTES),
+        "min.cleanable.dirty.ratio": "0.1", "max.message.bytes": str(MESSAGE_BYTES_MAX),
+    }  # fmt: skip
     return Topic(names.sites(partition), 1, replicas, config, log=True)
 
 
@@ -225,9 +222,8 @@ async def ensure_topic(admin: AIOKafkaAdminClient, topic: Topic, *, check: bool 
                 "it. Make it beforehand, and allow this user to describe it."
             )
     elif code not in {0, kafka_errors.TopicAlreadyExistsError.errno}:
-        raise StreamerError(
-            f"Cannot make the topic {name}: {reason[0] or kafka_errors.for_code(code)}."
-        )
+        why = reason[0] or kafka_errors.for_code(code)
+        raise StreamerError(f"Cannot make the topic {name}: {why}.")
     partitions = await partition_count(admin, name)
     if check and code:
         await _check(admin, topic, partitions)
@@ -237,22 +233,21 @@ async def ensure_topic(admin: AIOKafkaAdminClient, topic: Topic, *, check: bool 
 async def partition_count(admin: AIOKafkaAdminClient, name: str) -> int:
     """Return how many partitions a topic has, once the brokers agree that it is there."""
     for _ in range(round(VISIBLE_SECONDS_MAX / RETRY_SECONDS)):
-        found = (await admin.describe_topics([name]))[0]
-        partitions = found["partitions"]
+        partitions = (await admin.describe_topics([name]))[0]["partitions"]
         if partitions and not any(each["error_code"] for each in partitions):
             return len(partitions)
         await asyncio.sleep(RETRY_SECONDS)
     raise StreamerError(
-        f"The topic {name} has no leaders after {VISIBLE_SECONDS_MAX:.0f} seconds. "
-        "See that all brokers are up, and start again."
+        f"The topic {name} has no leaders after {VISIBLE_SECONDS_MAX:.0f} seconds. See that all "
+        "brokers are up, and start again."
     )
 
 
 async def _check(admin: AIOKafkaAdminClient, topic: Topic, partitions: int) -> None:
     if topic.log and partitions > 1:
         raise SettingsError(
-            f"The topic {topic.name} has {partitions} partitions, a log has one. "
-            "Use another --index-name."
+            f"The topic {topic.name} has {partitions} partitions, a log has one. Use another "
+            "--index-name."
         )
     if partitions < topic.partitions and not topic.any_count:
         raise SettingsError(
@@ -284,8 +279,7 @@ async def topic_config(admin: AIOKafkaAdminClient, name: str) -> dict[str, str]:
     if code:
         raise StreamerError(
             f"Cannot see the settings of the topic {name}: {kafka_errors.for_code(code).__name__}. "
-            "Check that it exists, and that this user may describe its configuration "
-            "(DescribeConfigs)."
+            "Check that it exists, and that this user may describe it (DescribeConfigs)."
         )
     return {entry[0]: entry[1] for entry in entries}
 
@@ -352,11 +346,9 @@ class _TopicIdRequest(OwnRequest):
     RESPONSE_TYPE = _TopicIdResponse
     _TOPIC = (("topic_id", _Uuid), ("topic", types.CompactString()), ("tags", types.TaggedFields))
     SCHEMA = types.Schema(
-        ("topics", types.CompactArray(*_TOPIC)),
-        ("allow_auto_topic_creation", types.Boolean),
-        ("include_topic_authorized_operations", types.Boolean),
-        ("tags", types.TaggedFields),
-    )
+        ("topics", types.CompactArray(*_TOPIC)), ("allow_auto_topic_creation", types.Boolean),
+        ("include_topic_authorized_operations", types.Boolean), ("tags", types.TaggedFields),
+    )  # fmt: skip
 
 
 async def check_there(reader: Reader, names: Names) -> None:
@@ -386,8 +378,7 @@ async def check_pages(reader: Reader, names: Names, origin: str | None = None) -
     if origin != found:
         raise StoreMismatch(
             f"The index {names.index} is of the pages in the topic with the id {origin}, the topic "
-            f"{names.pages} has the id {found}. Name its topic with --input-topic, or the index of "
-            "this one with --index-name."
+            f"{names.pages} has the id {found}. Correct --input-topic, or --index-name."
         )
 
 
@@ -420,13 +411,11 @@ async def topic_id(admin: AIOKafkaAdminClient, topic: str, patience_s: float = 5
         return await ask_again(partial(_ask_for_id, admin, topic), patience_s)
     except kafka_errors.IncompatibleBrokerVersion as error:
         raise StreamerError(
-            f"The brokers give no ids of topics, as for {topic}. Apache Kafka 3.0 or later is "
-            "needed."
+            f"The brokers give no ids of topics, as for {topic}. Apache Kafka 3.0 or later does."
         ) from error
     except kafka_errors.KafkaError as error:
         raise StreamerError(
-            f"Cannot find the topic {topic}: {error!r}. Check that it exists, and that we may "
-            "describe it."
+            f"Cannot find the topic {topic}: {error!r}. Check that it exists, and our rights."
         ) from error
 
 

@@ -95,17 +95,10 @@ def pack_record(record: Record, identity: LogIdentity) -> bytes:
     else:
         kind, packed = _CONFIG, items.model_dump()
     head = _RecordHead(
-        WIRE_VERSION,
-        identity.fingerprint,
-        identity.origin,
-        identity.per_partition,
-        record.source,
-        record.start,
-        record.end,
-        record.numbers.astype("<i8").tobytes(),
-        kind,
+        WIRE_VERSION, identity.fingerprint, identity.origin, identity.per_partition, record.source,
+        record.start, record.end, record.numbers.astype("<i8").tobytes(), kind,
         msgspec.Raw(_encoder.encode(packed)),
-    )
+    )  # fmt: skip
     return _encoder.encode(head)
 
 
@@ -147,8 +140,7 @@ def identity_in(data: bytes) -> LogIdentity:
 def _head(value: bytes | None) -> _RecordHead:
     data = value or b""
     try:
-        parts = _decode_version(data)
-        version = msgspec.msgpack.decode(parts[0], type=int)
+        version = msgspec.msgpack.decode(_decode_version(data)[0], type=int)
         if version == WIRE_VERSION:
             return _decode_head(data)
     except (*_UNREADABLE, IndexError) as error:
@@ -172,8 +164,8 @@ def _check(found: LogIdentity, wanted: LogIdentity) -> None:
     if found.origin != wanted.origin:
         raise StoreMismatch(
             f"The log is of the pages in the topic with the id {found.origin}, the topic now has "
-            f"the id {wanted.origin}: it was made again, and its offsets name other pages. "
-            "Use another --index-name."
+            f"the id {wanted.origin}: it was made again, and its offsets name other pages. Use "
+            "another --index-name."
         )
     if found.per_partition != wanted.per_partition:
         one, each = "one index for all partitions", "an index for each partition (--per-partition)"
@@ -256,8 +248,8 @@ def check_bounds(path: Path | str, at: LogPosition, bounds: LogBounds) -> None:
     if bounds.end < at.offset:
         raise StoreMismatch(
             f"The log of shard {at.shard} ends at {bounds.end}, the index {path} is at "
-            f"{at.offset}: the log has lost records. Restore it, or delete the index to "
-            "rebuild it from what the log has."
+            f"{at.offset}: the log has lost records. Restore it, or delete the index to rebuild it "
+            "from what the log has."
         )
     if bounds.start > at.offset:
         raise StoreMismatch(
@@ -284,19 +276,17 @@ def fitting_position(path: Path, data: bytes, wanted: LogPosition) -> LogPositio
     """Return the stored position; raise StoreMismatch if it is in another log than `wanted`."""
     found = read_position(data)
     if found is None:
-        raise StoreMismatch(
-            f"The index {path} was made by a replay of files. Name another folder with --index."
-        )
+        raise StoreMismatch(f"A replay of files made the index {path}. Name another --index.")
     if found.shard != wanted.shard:
         raise StoreMismatch(
-            f"The index {path} is that of shard {found.shard}, not of {wanted.shard}. "
-            "Give each shard its own folder."
+            f"The index {path} is that of shard {found.shard}, not of {wanted.shard}. Give each "
+            "shard its own folder."
         )
     if found.origin != wanted.origin:
         raise StoreMismatch(
             f"The index {path} is of the topic with the id {found.origin}, the pages' topic now "
-            f"has the id {wanted.origin}: it was made again, and its offsets name other pages. "
-            "Use another --index-name and --index."
+            f"has the id {wanted.origin}: it was made again, and its offsets name other pages. Use "
+            "another --index-name and --index."
         )
     if found.log_id != wanted.log_id:
         raise StoreMismatch(

@@ -17,7 +17,7 @@ import math
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
@@ -35,7 +35,7 @@ from streamer.kafka.health import HealthServer
 from streamer.kafka.kept_copies import KeptThread
 from streamer.kafka.kept_topic import check_kept_topic, prepare_kept_topic
 from streamer.kafka.owner import Outlet, Owner
-from streamer.kafka.prepare import PreparedIndex, check_groups, log_bounds, prepare
+from streamer.kafka.prepare import check_groups, log_bounds, prepare
 from streamer.kafka.progress_log import ProgressLog
 from streamer.kafka.publisher import Publisher
 from streamer.kafka.reader import Reader, await_brokers, ends_of, open_reader
@@ -52,7 +52,7 @@ from streamer.kafka.worker_log import configure_logs, log_uncaught
 from streamer.kernel import FOLDER, has_all_compiled
 from streamer.metrics import Metrics
 from streamer.pages.parse import PageParser
-from streamer.panels import Role
+from streamer.panels import Role, seconds_of
 from streamer.run.index_folder import check_folder, identity_of, meta_of
 from streamer.run.judge import LOG_FLUSHES, JudgeOptions
 from streamer.run.reference_indexes import ReferenceIndexes
@@ -125,15 +125,11 @@ class WorkerOptions:
             return
         found = read_position(meta_of(folder).owner)
         if found is None:
-            raise StoreMismatch(
-                f"The index {folder} was made by a replay of files. Name another folder with "
-                "--index."
-            )
+            raise StoreMismatch(f"A replay of files made the index {folder}. Name another --index.")
         place = self.shard_folder(found.shard)
         raise StoreMismatch(
             f"The folder {folder} is itself the index of shard {found.shard}, which the worker "
-            f"expects in {place}. Move what is in {folder} there, or restore the snapshot to "
-            f"{place}."
+            f"expects in {place}. Move its content there, or restore the snapshot to that."
         )
 
     def shard_folder(self, shard: int) -> Path:
@@ -150,18 +146,13 @@ class WorkerOptions:
         identity = identity_of(settings.signature, read_secret(self.key_file))
         port = settings.health_port
         return {
-            "version": __version__,
-            "brokers": self.connection.servers,
-            "index": names.index,
-            "pages": names.pages,
-            "verdicts": names.verdicts,
-            "dead_letters": names.dead_letters,
-            "kept": settings.kept_topic or "none",
-            "role": str(settings.role),
+            "version": __version__, "brokers": self.connection.servers, "index": names.index,
+            "pages": names.pages, "verdicts": names.verdicts, "dead_letters": names.dead_letters,
+            "kept": settings.kept_topic or "none", "role": str(settings.role),
             "shards": "none" if settings.role is Role.SIGN else settings.own_shards or "all",
             "key": identity["key"],
             "health": f"http://{settings.health_host}:{port}" if port else "none",
-        }
+        }  # fmt: skip
 
     @property
     def signs(self) -> bool:
@@ -171,12 +162,27 @@ class WorkerOptions:
     def shards(self, there: Sequence[int]) -> tuple[int, ...]:
         """Return those of an index's shards that this worker owns.
 
+        The setting is "0,2", "1/3" (of each three the second), or "" (all).
+
         Raises:
             SettingsError: there is no such shard, or the setting is no list of numbers.
         """
         if self.settings.role is Role.SIGN:
             return ()
-        own = _own_shards(self.settings.own_shards, there)
+        text = self.settings.own_shards
+        try:
+            first, every, count = text.partition("/")
+            if every:
+                one, of = int(first), range(int(count))
+                own = tuple(shard for shard in there if of.index(one) == shard % len(of))
+            else:
+                numbers = {int(part) for part in text.split(",") if part.strip()}
+                own = tuple(sorted(numbers)) or tuple(there)
+        except ValueError as error:
+            raise SettingsError(
+                f"--own-shards cannot be {text!r}. Give numbers with commas between, as 0,2, or "
+                "1/3: of each three the second."
+            ) from error
         if wrong := sorted({*own} - {*there}) if not self.names.per_partition else []:
             raise SettingsError(
                 f"There is no shard {wrong[0]}: an index has one, shard 0, or with --per-partition "
@@ -185,27 +191,7 @@ class WorkerOptions:
         return own
 
 
-def _own_shards(text: str, there: Sequence[int]) -> tuple[int, ...]:
-    """Return the shards that `text` names: "0,2", "1/3" (of each three the second), "" (all).
-
-    Raises:
-        SettingsError: it can be read as none of these.
-    """
-    try:
-        first, every, count = text.partition("/")
-        if every:
-            one, of = int(first), range(int(count))
-            return tuple(shard for shard in there if of.index(one) == shard % len(of))
-        numbers = {int(part) for part in text.split(",") if part.strip()}
-    except ValueError as error:
-        raise SettingsError(
-            f"--own-shards cannot be {text!r}. Give numbers with commas between, as 0,2, or 1/3: "
-            "of each three the second."
-        ) from error
-    return tuple(sorted(numbers)) or tuple(there)
-
-
-@dataclass(slots=True)
+@dataclass
 class Worker:
     """A worker on its way; `fail` ends the process."""
 
@@ -220,17 +206,10 @@ class Worker:
     _references: ReferenceIndexes | None = None
     _kept: KeptThread | None = None
     _deadline: asyncio.TimerHandle | None = None
-    progress: ProgressLog = field(init=False)
-    _client: Mapping[str, Any] = field(init=False)  # what every client takes
-    _brokers: BrokerWatch = field(init=False)
-    _publisher: Publisher = field(init=False)
-    _prepared: PreparedIndex = field(init=False)  # as what follows, once all is checked
-    _topics: TopicWatch = field(init=False)
-    _faust_options: Mapping[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
         signs, owns = self.options.signs, self.options.settings.role is not Role.SIGN
-        self.progress = ProgressLog(self.metrics, signs=signs, owns=owns)
+        self.progress = ProgressLog(self.metrics.counts, signs=signs, owns=owns)
         self._client = self.options.connection.client_options()
         self._brokers = BrokerWatch(self.options.connection, self.metrics)
 
@@ -258,17 +237,16 @@ class Worker:
         No task is waited for by a timeout of its own: Faust's services swallow a cancellation.
         """
         if self._deadline is None:
-            loop = asyncio.get_running_loop()
-            self._deadline = loop.call_later(LEAVE_SECONDS_MAX, self._give_up)
+            self._deadline = asyncio.get_running_loop().call_later(LEAVE_SECONDS_MAX, self._give_up)
         self._stop.set()
 
     def _give_up(self) -> None:
         why = self._brokers.complaint
         self.fail(
             StreamerError(
-                f"The worker could not stop in order within {LEAVE_SECONDS_MAX:.0f} seconds"
-                f"{': ' + why if why else ''}. What it has not committed is done again at the next "
-                "start."
+                f"The worker could not stop in order within {LEAVE_SECONDS_MAX:.0f} "
+                f"seconds{': ' + why if why else ''}. What it has not committed is done again at "
+                "the next start."
             )
         )
 
@@ -388,9 +366,8 @@ class Worker:
             return None
         to = SnapshotFolder(settings.snapshot_to).below(folder.name)
         report = snapshot_report(self.metrics, shard, to.name)
-        return RegularSnapshots(
-            folder, to, settings.snapshot_seconds, settings.snapshot_keep, report
-        )
+        seconds, keep = seconds_of(settings.snapshot_every), settings.snapshot_keep
+        return RegularSnapshots(folder, to, seconds, keep, report)
 
     async def _start(self, flows: Sequence[FlowControl]) -> None:
         self._beside.append(begin_task(self._topics.run(), self.fail))
@@ -416,8 +393,7 @@ class Worker:
             prepared.dead_letter_bytes_max, settings.signing_threads,
             partial(ends_of, self._client), settings.accept_loss, sites,
         )  # fmt: skip
-        gauges = follow(self._client, options.names.gauge, flows)
-        self._beside.append(begin_task(gauges, self.fail))
+        self._beside.append(begin_task(follow(self._client, options.names.gauge, flows), self.fail))
         if sites:
             self._beside.append(begin_task(sites.run(self._publisher), self.fail))
         await self.signers.start()

@@ -72,14 +72,15 @@ def resemblance_sketch(hashes: Hashes, mask: int) -> Sketch:
     return sketch
 
 
-def class_keys(values: Hashes, classes: Hashes, bands: int, rows: int, seed: int) -> list[int]:
+def class_keys(values: Hashes, drawn: Hashes, bands: int, rows: int, seed: int) -> list[int]:
     """Return keys of one permutation: the least value of each class, `rows` classes a key.
 
-    `classes` has the class of each value, below bands x rows. Two sets have the same least value
-    in a class with about the probability of their resemblance, as with min-hashes, for one hash a
-    shingle. A key whose classes are all empty is ABSENT_KEY.
+    What is `drawn` for a value, modulo bands x rows, is its class. Two sets have the same least
+    value in a class with about the probability of their resemblance, as with min-hashes, for one
+    hash a shingle. A key whose classes are all empty is ABSENT_KEY.
     """
     minima = np.full(bands * rows, minhash.EMPTY_MINIMUM, np.uint32)
+    classes = drawn % np.uint64(bands * rows)
     found, firsts = np.unique(classes, return_index=True)  # the first one of a class is its least
     minima[found.astype(np.int64)] = values[firsts] >> np.uint64(32)
     keys = block_hashes(minima, rows, seed)

@@ -22,7 +22,6 @@ from streamer.errors import SettingsError
 from streamer.model import SEQUENCE_BITS, SEQUENCE_MASK
 from streamer.options import Options
 from streamer.pages.files import Source
-from streamer.pages.folders import FolderChoice
 from streamer.pages.rows import check_columns
 from streamer.pages.tables import columns_read
 from streamer.run.warm import compile_kernels
@@ -79,12 +78,9 @@ def deduplicate(
     names = [*answer_schema(job).names, "letter"]
     new = {each: f"{prefix}{each}" for each in names if each not in {"ref", "url"}}
     if taken := [each for each in ("ref", *new.values()) if each in pages.columns]:
-        raise SettingsError(
-            f"The frame has a column {taken[0]}. Rename it, or give prefix='verdict_'."
-        )
-    corpus = judge_rows(
-        map_rows(numbered.select("ref", *columns), partial(rows_signed, job), SIGNED), job
-    )
+        raise SettingsError(f"The frame has a column {taken[0]}. Rename it, or give prefix=.")
+    signed = map_rows(numbered.select("ref", *columns), partial(rows_signed, job), SIGNED)
+    corpus = judge_rows(signed, job)
     found = corpus.verdicts.unionByName(corpus.letters, allowMissingColumns=True)
     found = found.select("ref", *(F.col(name).alias(own) for name, own in new.items()))
     return numbered.join(found, "ref", "left").drop("ref")
@@ -98,8 +94,7 @@ def judge_files(sources: Sequence[Source], settings: Settings, spark: SparkSessi
     """
     job = job_of(settings, [source.name for source in sources])
     numbers = spark.range(len(sources)).repartition(len(sources))
-    work = partial(files_signed, job, FolderChoice(settings.include, settings.exclude))
-    return judge_rows(map_rows(numbers, work, SIGNED), job)
+    return judge_rows(map_rows(numbers, partial(files_signed, job), SIGNED), job)
 
 
 def judge_rows(rows: DataFrame, job: Job) -> JudgedCorpus:
@@ -108,12 +103,10 @@ def judge_rows(rows: DataFrame, job: Job) -> JudgedCorpus:
     pages = nodes_of(rows.where("url is not null")).persist()
     rounds = Rounds(pages.where("node = ref"), job.settings.index)
     verdicts = answers(pages, rounds.matches(), job)
-    letters = rows.where("letter is not null").select(
-        "ref", F.decode("letter", "UTF-8").alias("letter")
-    )
-    skipped = (
-        rows.where("skipped is not null").groupBy("skipped").agg(F.sum("records").alias("records"))
-    )
+    letters = rows.where("letter is not null")
+    letters = letters.select("ref", F.decode("letter", "UTF-8").alias("letter"))
+    skipped = rows.where("skipped is not null").groupBy("skipped")
+    skipped = skipped.agg(F.sum("records").alias("records"))
     return JudgedCorpus(verdicts, letters, skipped, rounds.count)
 
 
@@ -162,9 +155,8 @@ def _number_by_file(pages: DataFrame) -> tuple[DataFrame, list[str]]:
         raise SettingsError(
             "Only a frame of Parquet files has an order. Name a column of whole numbers in order=."
         ) from error
-    numbers = pages.sparkSession.createDataFrame(
-        [*enumerate(files)], "source long, ref_file string"
-    )
+    schema = "source long, ref_file string"
+    numbers = pages.sparkSession.createDataFrame([*enumerate(files)], schema)
     placed = placed.join(F.broadcast(numbers), "ref_file")
     ref = F.shiftleft("source", SEQUENCE_BITS).bitwiseOR(F.col("ref_row"))
     names = [unquote(urlsplit(each).path) if each.startswith("file:") else each for each in files]

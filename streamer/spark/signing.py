@@ -17,21 +17,16 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark import cloudpickle
 
-from streamer.assembly import page_parser
+from streamer.assembly import page_parser, reader_of
 from streamer.config import Settings
 from streamer.index.batch import key_masks
 from streamer.index.messages import Pages
-from streamer.index.settings import IndexSettings
 from streamer.kernel import ship_with_kernels
 from streamer.model import Location, page_ref, split_ref
 from streamer.pages.chunk import Chunk, PageBatch, RejectedRecord, over_limit
-from streamer.pages.folders import FolderChoice
-from streamer.pages.parse import PageParser
 from streamer.pages.table_lines import batch_lines
-from streamer.run.page_reader import PageReader
 from streamer.run.site_store import make_index_signer
 from streamer.run.stages import dead_letter, dead_letter_lines, sign
-from streamer.sketch.signer import PageSigner
 from streamer.text.slices import Slices
 
 if TYPE_CHECKING:
@@ -50,11 +45,8 @@ SIGNED = pa.schema({
     "skipped": pa.string(), "records": pa.int64(),
 })  # fmt: skip
 SPARK_TYPES = {
-    "int64": "long",
-    "int32": "int",
-    "bool": "boolean",
-    "list<item: int64>": "array<long>",
-}
+    "int64": "long", "int32": "int", "bool": "boolean", "list<item: int64>": "array<long>",
+}  # fmt: skip
 
 
 def schema_text(schema: pa.Schema) -> str:
@@ -80,19 +72,13 @@ class Job:
         return Location(self.names[source], 0, ordinal)
 
 
-@dataclass
 class Desk:
     """What one worker signs with."""
 
-    job: Job
-    parser: PageParser = field(init=False)
-    signer: PageSigner = field(init=False)
-    index: IndexSettings = field(init=False)
-
-    def __post_init__(self) -> None:
-        settings = self.job.settings
-        self.parser, self.index = page_parser(settings), settings.index
-        self.signer = make_index_signer(None, settings.signature, self.job.secret)
+    def __init__(self, job: Job) -> None:
+        settings = job.settings
+        self.job, self.parser, self.index = job, page_parser(settings), settings.index
+        self.signer = make_index_signer(None, settings.signature, job.secret)
 
     def rows(self, batch: PageBatch, refs: Refs, first: int = 0) -> Iterator[Any]:
         """Yield the rows of a batch; its ordinals from `first` on have these refs."""
@@ -147,19 +133,16 @@ def rows_signed(job: Job, batches: Batches) -> Batches:
         dead = [over_limit(i, lines[i], len(lines[i])) for i in large]
         small = np.setdiff1d(np.arange(len(lines)), large)
         rest = Slices(lines.data, lines.starts[small], lines.ends[small])
-        parsed = desk.parser.parse(Chunk(0, len(small), lines=rest))
-        yield from desk.rows(parsed, refs[small])
+        yield from desk.rows(desk.parser.parse(Chunk(0, len(small), lines=rest)), refs[small])
         yield from desk.rows(PageBatch(0, 0, dead=dead), refs)
 
 
-def files_signed(job: Job, choice: FolderChoice, batches: Batches) -> Batches:
+def files_signed(job: Job, batches: Batches) -> Batches:
     """Yield the signed rows of files, of which a batch has the numbers."""
     with suppress(OSError):  # a machine that has all from an object store has no such folder
         os.chdir(job.folder)
-    desk, own = Desk(job), job.settings
-    reader = PageReader(
-        desk.parser, own.page_bytes_max, own.url_prefix, cdx_base=own.cdx_base, choice=choice
-    )
+    desk = Desk(job)
+    reader = reader_of(job.settings, desk.parser)
     for number in (each for batch in batches for each in batch.column(0).to_pylist()):
         for _, chunk, parsed in reader.read(reader.open([job.names[number]])):
             refs = np.arange(chunk.start, chunk.end) + page_ref(number, 0)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import streamer
 
 if TYPE_CHECKING:  # they import msgspec and numpy
-    from streamer import DeadLetter, Verdict
+    from streamer import Verdict
     from streamer.model import Location
 
 SHOWN = 5  # differences, of as many as there are
@@ -27,7 +27,11 @@ class ReplayVerdicts(list["Verdict"]):
     def __init__(self, folder: Path) -> None:
         super().__init__(streamer.read_verdicts(folder / VERDICTS))
         self.index_folder = folder / INDEX
-        self.dead_letters = _read_dead_letters(folder / DEAD_LETTERS)
+        import msgspec  # noqa: PLC0415 - nothing but pytest is imported with the plugin
+
+        decode = msgspec.json.Decoder(streamer.DeadLetter).decode
+        lines = (folder / DEAD_LETTERS).read_bytes().splitlines()
+        self.dead_letters = [decode(line) for line in lines]
 
 
 class GoldenVerdicts:
@@ -37,8 +41,7 @@ class GoldenVerdicts:
     """
 
     def __init__(self, path: Path, *, update: bool) -> None:
-        self._path = path
-        self._update = update
+        self._path, self._update = path, update
 
     def __call__(self, verdicts: Iterable[Verdict], name: str | None = None) -> None:
         """Compare with the file `name` next to the test, by default that of the test's own name.
@@ -109,13 +112,6 @@ def _group_by_page(verdicts: list[Verdict]) -> dict[Location, list[str]]:
 
 def _line(verdict: Verdict) -> str:
     """Return a verdict in the bytes of a replay."""
-    import msgspec  # noqa: PLC0415 - nothing but pytest is imported with the plugin
-
-    return msgspec.json.encode(verdict).decode()
-
-
-def _read_dead_letters(path: Path) -> list[DeadLetter]:
     import msgspec  # noqa: PLC0415 - as above
 
-    decode = msgspec.json.Decoder(streamer.DeadLetter).decode
-    return [decode(line) for line in path.read_bytes().splitlines()]
+    return msgspec.json.encode(verdict).decode()

@@ -348,15 +348,9 @@ def _note_tag(structure: Structure, element: int, kind: tuple[bool, bool], hints
 
 @inline_kernel
 def _pass_tag(
-    source: Bytes,
-    at: int,
-    end: int,
-    out: Bytes,
-    place: int,
-    state: html.State,
-    structure: Structure,
-    records: Records,
-) -> tuple[int, int]:
+    source: Bytes, at: int, end: int, out: Bytes, place: int, state: html.State,
+    structure: Structure, records: Records,
+) -> tuple[int, int]:  # fmt: skip
     """Pass a tag as html.py does, and note what it says."""
     is_end = source[at + 1] == html.SLASH
     number, stop = read_name(source, at + (2 if is_end else 1), end)
@@ -389,14 +383,9 @@ def _pass_tag(
 
 @kernel
 def _pass_page(
-    source: Bytes,
-    at: int,
-    end: int,
-    out: Bytes,
-    state: html.State,
-    structure: Structure,
+    source: Bytes, at: int, end: int, out: Bytes, state: html.State, structure: Structure,
     records: Records,
-) -> int:
+) -> int:  # fmt: skip
     """Do what `html_to_blocks` does: apart from it, which makes an array and counts references.
 
     Most of what is called here is inlined: a call hands over all arrays of `structure`, and there

@@ -40,14 +40,9 @@ _CANONICAL = re.compile(rb"<link\b[^>]*canonical", re.IGNORECASE)
 
 @allocating_kernel
 def visible_span(
-    data: Bytes,
-    start: int,
-    end: int,
-    flags: int,
-    unescaped: Bytes,
-    text: Bytes,
+    data: Bytes, start: int, end: int, flags: int, unescaped: Bytes, text: Bytes,
     main: main_text.MainText | None,
-) -> tuple[Bytes, int, int, bool]:
+) -> tuple[Bytes, int, int, bool]:  # fmt: skip
     """Return (array, start, end) of the text of one body, and whether it is the main text.
 
     It is the visible text, unless `main` is given and the page has a main text. The compiler knows
@@ -114,11 +109,6 @@ def text_parts(body: Buffer, flags: int, repeats: Bytes | None = None) -> list[T
 def visible_text(body: Buffer, flags: int) -> str:
     """Return the text of a body, UTF-8 as `flags` say; malformed bytes become U+FFFD."""
     return visible_array(body, flags).tobytes().decode("utf-8", "replace")
-
-
-def visible_bytes(body: Buffer, flags: int) -> int:
-    """Return the length of `visible_text` in bytes, as verdicts have it (`text_bytes`)."""
-    return len(visible_array(body, flags))
 
 
 def visible_array(body: Buffer, flags: int) -> Bytes:

@@ -166,8 +166,7 @@ async def _target(reader: Reader, options: VerifyOptions) -> tuple[AuditTarget, 
     identity = await _identity(reader, names)
     names = replace(names, per_partition=identity.per_partition)
     await wait_until_settled(reader, names, deadline - time.monotonic())
-    shards = names.shards(len(await reader.partitions(names.pages)))
-    logs = [names.log(shard) for shard in shards]
+    logs = [names.log(shard) for shard in names.shards(len(await reader.partitions(names.pages)))]
     signed = await reader.committed(names.sign_group, names.pages)
     applied = [
         (await reader.committed(names.shard_group(shard), log)).get(0, 0)

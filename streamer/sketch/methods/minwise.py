@@ -20,21 +20,16 @@ from streamer.sketch.settings import HashSeeds, derive_seeds
 
 def _cut_bands(distinct: Hashes, rows: int, seeds: HashSeeds) -> MethodSignature:
     """Return keys from bands of so many min-hashes of a set, and its sketch."""
-    return MethodSignature(
-        method_signer.block_hashes(
-            method_signer.min_hashes(distinct, seeds), rows, seeds.band_seed
-        ),
-        method_signer.resemblance_sketch(distinct, seeds.sketch_mask),
-        distinct,
-    )
+    minima = method_signer.min_hashes(distinct, seeds)
+    keys = method_signer.block_hashes(minima, rows, seeds.band_seed)
+    sketch = method_signer.resemblance_sketch(distinct, seeds.sketch_mask)
+    return MethodSignature(keys, sketch, distinct)
 
 
 def _class_keys(method: ShingledMethod[Any], values: Hashes, drawn: Hashes) -> list[int]:
     """Return keys of one permutation; `drawn` modulo their number is the class of each value."""
     bands, rows = method.parameters.bands, method.parameters.rows
-    return method_signer.class_keys(
-        values, drawn % np.uint64(bands * rows), bands, rows, method.shingler.seeds.band_seed
-    )
+    return method_signer.class_keys(values, drawn, bands, rows, method.shingler.seeds.band_seed)
 
 
 class MinHashParameters(Parameters):
@@ -182,10 +177,8 @@ class Banding(ShingledMethod[BandingParameters], name="banding", measure=Measure
         """Return the signature of a page; of many min-hashes its sketch keeps 16 or 32 bits."""
         seeds = self.shingler.seeds
         minima = method_signer.min_hashes(self.shingler.hashes(page), seeds)
-        return MethodSignature(
-            method_signer.block_hashes(minima, self.parameters.rows, seeds.band_seed),
-            method.pack_slots(minima.tolist()),
-        )
+        keys = method_signer.block_hashes(minima, self.parameters.rows, seeds.band_seed)
+        return MethodSignature(keys, method.pack_slots(minima.tolist()))
 
 
 class WordsParameters(Parameters):

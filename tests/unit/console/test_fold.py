@@ -200,7 +200,7 @@ def test_a_fault_is_the_trouble_and_does_not_end_the_fold(
     class Faulty(Fold):
         def go_on(self) -> None:
             if self.trouble:
-                self.stop()
+                view.stop()
             raise error
 
     one = Faulty(view, [written(tmp_path / "v.jsonl", *LINES)])
@@ -280,7 +280,7 @@ def test_a_full_disk_is_trouble_that_passes(tmp_path: Path, view: VerdictView) -
 def test_a_long_statement_of_a_fold_ends_with_a_console(tmp_path: Path, view: VerdictView) -> None:
     path = written(tmp_path / "v.jsonl", *(unique(n) for n in range(5000)))
     one = Fold(view, [path])
-    one.stop()
+    view.stop()
     one.go_on()  # is interrupted, which is no trouble
     assert not one.is_done.is_set()
     assert rows_of(view) == 0

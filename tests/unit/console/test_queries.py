@@ -23,7 +23,8 @@ ONES = {
             among="cluster", condition=condition, order="duplicates DESC"
         )
         for condition in (
-            queries.CLUSTER_OF_ALL, queries.CLUSTER_OF_HOST, queries.CLUSTER_OF_REF,
+            queries.CLUSTER_OF_ALL, queries.CLUSTER_OF_REF,
+            f"{queries.CLUSTER_OF_ALL} AND {queries.CLUSTER_OF_HOST}",
         )
     },
     **{
