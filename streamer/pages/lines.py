@@ -24,18 +24,9 @@ import msgspec
 import numpy as np
 
 from streamer.model import DeadLetter
+from streamer.pages import chunk as chunks
 from streamer.pages.bytestream import ByteStream, Mark, Trail
-from streamer.pages.chunk import (
-    CHUNK_BYTES_MAX,
-    CHUNK_RECORDS_MAX,
-    HEAD_BYTES_MAX,
-    HEAD_RECORDS_MAX,
-    Chunk,
-    Ending,
-    Message,
-    RejectedRecord,
-    over_limit,
-)
+from streamer.pages.chunk import Chunk, Ending, Message, RejectedRecord
 from streamer.pages.members import BUFFER_BYTES
 from streamer.pages.records import InputFile, Records
 from streamer.pages.spread_json import BYTE_ORDER_MARK, is_spread, may_follow
@@ -81,7 +72,7 @@ class LineReader:
         hurry = self._stream.hurry
         hurry.begin_turn()
         self.pauses = False
-        data = np.empty(CHUNK_BYTES_MAX + _LINE_ENDS_IN_BYTES + SLACK, np.uint8)
+        data = np.empty(chunks.CHUNK_BYTES_MAX + _LINE_ENDS_IN_BYTES + SLACK, np.uint8)
         filled = len(self._rest)
         if filled + SLACK > len(data):
             data = np.empty(filled + SLACK, np.uint8)
@@ -90,9 +81,11 @@ class LineReader:
         count = searched = last = 0
         at_end = False
         while not at_end:
-            count, searched = find_line_ends(data, searched, filled, ends, count, CHUNK_BYTES_MAX)
+            count, searched = find_line_ends(
+                data, searched, filled, ends, count, chunks.CHUNK_BYTES_MAX
+            )
             last = int(ends[count - 1]) if count else 0
-            if count == lines_max or last >= CHUNK_BYTES_MAX or filled - last > self._limit:
+            if count == lines_max or last >= chunks.CHUNK_BYTES_MAX or filled - last > self._limit:
                 break
             if hurry.is_due(waiting=bool(count)):
                 break
@@ -144,19 +137,19 @@ class LineReader:
 
 def _read_to(filled: int) -> int:
     """Return up to where the next read goes: small steps, once the chunk has its bytes."""
-    if filled >= CHUNK_BYTES_MAX:
+    if filled >= chunks.CHUNK_BYTES_MAX:
         return filled + _LINE_ENDS_IN_BYTES
-    return min(filled + _READ_BYTES, CHUNK_BYTES_MAX)
+    return min(filled + _READ_BYTES, chunks.CHUNK_BYTES_MAX)
 
 
 def _heads(lines: Slices, order_mark: bytes) -> list[Mark]:
     """Return the places after the first lines of a stream, by which it is known again."""
     trail, heads = Trail(), []
     trail.take(order_mark)
-    for number in range(min(len(lines), HEAD_RECORDS_MAX)):
+    for number in range(min(len(lines), chunks.HEAD_RECORDS_MAX)):
         trail.take(lines[number].removesuffix(b"\n") + b"\n")
         heads.append(trail.mark())
-        if trail.offset > HEAD_BYTES_MAX:
+        if trail.offset > chunks.HEAD_BYTES_MAX:
             break
     return heads
 
@@ -182,7 +175,7 @@ class LineRecords(Records):
         source = LineReader(stream, limit, trail, accepts)
         at = start
         while True:
-            lines = source.take(CHUNK_RECORDS_MAX)
+            lines = source.take(chunks.CHUNK_RECORDS_MAX)
             if lines:
                 if not lines[-1].endswith(b"\n"):
                     trail.take(b"\n")  # so that one which comes later changes nothing
@@ -204,7 +197,7 @@ class LineRecords(Records):
                 if bad is not None and bad.head.strip():
                     ending.unended_bytes = bad.length
                 return
-            dead = over_limit(at, bad.head, bad.length)
+            dead = chunks.over_limit(at, bad.head, bad.length)
             yield Chunk(at, at + 1, stream.bytes_read, dead=[dead], mark=trail.mark())
             at += 1
 

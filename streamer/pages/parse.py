@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import InvalidPage, SkippedRecord
+from streamer.pages import chunk as chunks
 from streamer.pages.body import (
     HEAD_BYTES,
     declares_html,
@@ -25,16 +26,7 @@ from streamer.pages.body import (
     may_begin_html,
     sniff_html,
 )
-from streamer.pages.chunk import (
-    PAGE_BYTES_MAX,
-    Chunk,
-    Message,
-    MessageHeaders,
-    PageBatch,
-    WarcPage,
-    over_limit,
-    rejected,
-)
+from streamer.pages.chunk import Chunk, Message, MessageHeaders, PageBatch, WarcPage
 from streamer.pages.encodings import is_blank_escaped
 from streamer.pages.extract import URL_BYTES_MAX, Extractor, PageFields
 from streamer.pages.http_record import fields_and_body
@@ -80,7 +72,7 @@ class PageParser:
         self,
         mapping: FieldMapping = DEFAULT_MAPPING,
         carry: Sequence[str] = (),
-        page_bytes_max: int = PAGE_BYTES_MAX,
+        page_bytes_max: int = chunks.PAGE_BYTES_MAX,
         rules: Sequence[Rule] = (),
         text: Text = VISIBLE,
         registry: SchemaRegistry | None = None,
@@ -192,13 +184,13 @@ class PageParser:
             try:
                 decoded = self._decode(value)
             except InvalidPage as fault:
-                batch.dead.append(rejected(ordinal, fault, value, key))
+                batch.dead.append(chunks.rejected(ordinal, fault, value, key))
                 refused.add(place)
                 continue
             if len(decoded) <= self._limit:
                 messages[place] = ordinal, key, decoded
             else:
-                batch.dead.append(over_limit(ordinal, value, len(decoded), key))
+                batch.dead.append(chunks.over_limit(ordinal, value, len(decoded), key))
                 refused.add(place)
         if not refused:
             return messages
@@ -325,7 +317,7 @@ class PageParser:
                 batch.skipped[empty] += 1
                 return None
             if len(value) > self._limit:
-                batch.dead.append(over_limit(sequence, value, len(value), key))
+                batch.dead.append(chunks.over_limit(sequence, value, len(value), key))
                 return None
         try:
             if isinstance(record, WarcPage):
@@ -335,7 +327,7 @@ class PageParser:
                 return self._messages.page(fields, lambda: value)
             return self._messages.page(read_message(value))
         except InvalidPage as fault:
-            batch.dead.append(rejected(sequence, fault, value, key))
+            batch.dead.append(chunks.rejected(sequence, fault, value, key))
         except SkippedRecord as skip:
             batch.skipped[skip.code] += 1
         return None

@@ -24,15 +24,9 @@ import numpy as np
 import xxhash
 
 from streamer.errors import InputError, needs_extra
+from streamer.pages import chunk as chunks
 from streamer.pages.bytestream import ByteStream, Mark
-from streamer.pages.chunk import (
-    CHUNK_BYTES_MAX,
-    CHUNK_RECORDS_MAX,
-    HEAD_RECORDS_MAX,
-    Chunk,
-    Ending,
-    over_limit,
-)
+from streamer.pages.chunk import Chunk, Ending
 from streamer.pages.extras import pa, parquet
 from streamer.pages.records import InputFile, Records
 from streamer.pages.remote import RemoteFile
@@ -55,7 +49,7 @@ class RowGroup(NamedTuple):
     def batch_rows(self) -> int:
         """Return how many of its rows are read at once."""
         size = max(1, self.bytes // max(1, self.rows))
-        return max(1, min(CHUNK_RECORDS_MAX, CHUNK_BYTES_MAX // size))
+        return max(1, min(chunks.CHUNK_RECORDS_MAX, chunks.CHUNK_BYTES_MAX // size))
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +275,9 @@ class TableRecords(Records):
         """
         all_names = self._table.schema.names
         own = columns_read(all_names, self._file.columns)
-        head = 0 if number or len(own) == len(all_names) else min(HEAD_RECORDS_MAX, part.rows)
+        head = (
+            0 if number or len(own) == len(all_names) else min(chunks.HEAD_RECORDS_MAX, part.rows)
+        )
         return [(range(head), head, all_names), (range(head, part.rows), part.batch_rows, own)]
 
     def _batches(
@@ -314,7 +310,7 @@ class TableRecords(Records):
                 yield self._chunk(first + begin, first + over, amount, lines=lines[begin:over])
             if over < len(lines):
                 line = lines[over]
-                dead = over_limit(first + over, line, len(line))
+                dead = chunks.over_limit(first + over, line, len(line))
                 yield self._chunk(first + over, first + over + 1, amount, dead=[dead])
             begin = over + 1
 

@@ -22,17 +22,9 @@ from typing import NamedTuple
 from warcio.statusandheaders import StatusAndHeadersParser
 
 from streamer.errors import InvalidPage
+from streamer.pages import chunk as chunks
 from streamer.pages.bytestream import ByteStream, Trail
-from streamer.pages.chunk import (
-    KEPT_BYTES_MAX,
-    Chunk,
-    Ending,
-    Outcome,
-    RejectedRecord,
-    WarcPage,
-    over_limit,
-    rejected,
-)
+from streamer.pages.chunk import Chunk, Ending, Outcome, RejectedRecord, WarcPage
 from streamer.pages.members import Gap
 from streamer.pages.records import InputFile, Records
 
@@ -213,7 +205,7 @@ class _Passing:
     kept: bytes = b""
     size: int = 0
 
-    def add(self, part: bytes, kept_bytes_max: int = KEPT_BYTES_MAX) -> None:
+    def add(self, part: bytes, kept_bytes_max: int = chunks.KEPT_BYTES_MAX) -> None:
         """Go on by `part`."""
         self.kept += part[: max(0, kept_bytes_max - len(self.kept))]
         self.size += len(part)
@@ -361,12 +353,12 @@ class WarcRecords(Records):
                 raise _Truncated(f"{left} bytes of the last record are missing")
             inner = self._inner_record(window.at, window.at + min(have, wanted))
             step = min(have, wanted) if inner is None else inner - window.at
-            passing.add(window.take(step), min(KEPT_BYTES_MAX, self._limit))
+            passing.add(window.take(step), min(chunks.KEPT_BYTES_MAX, self._limit))
             if inner is not None:
                 return self._bad(ordinal, passing.kept, header.size + passing.size, passing.what)
         if header.kind not in PAGE_KINDS:
             return _skip_code(self._kind, header.kind)
-        return over_limit(ordinal, passing.kept, header.length)
+        return chunks.over_limit(ordinal, passing.kept, header.length)
 
     def _inner_record(self, begin: int, end: int) -> int | None:
         """Return where a record begins that another follows, between these places."""
@@ -403,7 +395,7 @@ class WarcRecords(Records):
         """Return the dead letter of the `size` bytes that were taken last."""
         end = self._trail.offset
         why = f"{what}; bytes {end - size} to {end} of the records"
-        return rejected(ordinal, InvalidPage("bad_warc_record", why), kept, size=size)
+        return chunks.rejected(ordinal, InvalidPage("bad_warc_record", why), kept, size=size)
 
     def _behind_damage(self, ordinal: int, what: str) -> RejectedRecord | None:
         """Go on at the next member; where there is none, report the end."""
@@ -417,11 +409,11 @@ class WarcRecords(Records):
             self._may_wait = self._stream.hurry.seconds is None
             place = f"bytes {gap.start} to {gap.end} of the file as stored"
             fault = InvalidPage("damaged_member", f"{gap.damage}; {place}")
-            return rejected(ordinal, fault, gap.head, size=gap.end - gap.start)
+            return chunks.rejected(ordinal, fault, gap.head, size=gap.end - gap.start)
         self._ending.damage = damage or f"it ends within a record: {what}"
         if damage or not cut:
             return None
-        return rejected(ordinal, InvalidPage("truncated_input", what), cut, size=len(cut))
+        return chunks.rejected(ordinal, InvalidPage("truncated_input", what), cut, size=len(cut))
 
 
 def first_record(data: bytes, sequence: int, limit: int) -> WarcPage | str:

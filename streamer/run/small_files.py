@@ -19,16 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from streamer.pages import chunk as chunks
 from streamer.pages.bytestream import Mark
-from streamer.pages.chunk import (
-    CHUNK_BYTES_MAX,
-    PAGE_FILE,
-    Chunk,
-    PageBatch,
-    Part,
-    RejectedRecord,
-    WarcPage,
-)
+from streamer.pages.chunk import Chunk, PageBatch, Part, RejectedRecord, WarcPage
 from streamer.pages.lines import SMALL_RECORDS_MAX
 from streamer.pages.records import SMALL_BYTES_MAX
 from streamer.run.reading import Checked, SourceEnd, Step
@@ -77,8 +70,8 @@ def gather_small_files(steps: Iterator[Step], is_new_file: Callable[[int], bool]
 def _is_small(chunk: Chunk) -> bool:
     """Return whether a chunk is a page file, or has a few lines from the beginning of a source."""
     lines = chunk.lines
-    if chunk.pages and chunk.pages[0].kind == PAGE_FILE:
-        return len(chunk.pages[0].block) <= CHUNK_BYTES_MAX
+    if chunk.pages and chunk.pages[0].kind == chunks.PAGE_FILE:
+        return len(chunk.pages[0].block) <= chunks.CHUNK_BYTES_MAX
     return (
         chunk.start == 0
         and 0 < len(lines) == chunk.end <= SMALL_RECORDS_MAX
@@ -114,7 +107,7 @@ class _SmallFiles:
     @property
     def is_full(self) -> bool:
         """Return whether the chunk is to end."""
-        return len(self.parts) >= FILES_MAX or self.bytes >= CHUNK_BYTES_MAX
+        return len(self.parts) >= FILES_MAX or self.bytes >= chunks.CHUNK_BYTES_MAX
 
     def take(self) -> Iterator[Chunk]:
         """Yield the chunk, if there is any file for it, and begin the next one."""

@@ -33,10 +33,10 @@ QUIET = "quiet"
 PROGRAM = """
 import sys
 from streamer.cli.main import app
-from streamer.pages import lines, tables
+from streamer.pages import chunk
 from streamer.stored import generations
 
-lines.CHUNK_RECORDS_MAX = tables.CHUNK_RECORDS_MAX = 100
+chunk.CHUNK_RECORDS_MAX = 100
 generations.STEP_BYTES = 1 << 13
 sys.argv = ["streamer", "replay", *sys.argv[1:]]
 app(standalone_mode=False)

@@ -15,11 +15,11 @@ PROSE = "the quick brown fox {0} jumps over a lazy dog while {0} animals of farm
 KILLED = """
 import sys
 from streamer.cli.main import app
-from streamer.pages import chunk, lines, tables
+from streamer.pages import chunk
 from streamer.run import outputs, replay, small_files
 from streamer.stored.store import Store
 from tests.helpers.kills import die_before
-chunk.CHUNK_RECORDS_MAX = lines.CHUNK_RECORDS_MAX = tables.CHUNK_RECORDS_MAX = 20
+chunk.CHUNK_RECORDS_MAX = 20
 small_files.FILES_MAX = 7
 if int(sys.argv[1]):
     owners = dict.fromkeys(("_judge_new", "_begin_flush"), replay.Replay) | {"flush": Store}

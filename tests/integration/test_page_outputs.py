@@ -83,7 +83,7 @@ def test_kept_duplicates_and_dead_letters_are_all_records_each_once(place: Place
     outputs = ("--kept", kept, "--duplicates", others, "--complete", "--threads", "3")
     summary = place.folder / "summary.json"
     more = ("--head-pages", "16", "--summary", summary)
-    with mock.patch("streamer.pages.lines.CHUNK_RECORDS_MAX", 50):
+    with mock.patch("streamer.pages.chunk.CHUNK_RECORDS_MAX", 50):
         assert place.replay(place.folder / "in", *outputs, *more) == 0
     wanted = split(place.verdicts, line_of)
     assert all(wanted)

@@ -215,7 +215,7 @@ def test_after_a_kill_it_is_clean_once_the_replay_has_ended(place: Place) -> Non
     assert killed_replay(12, "_judge_new", *arguments) == -9
     assert verified(place, [file]) == 1
     assert killed_replay(0, "-", *arguments) == 0
-    with mock.patch("streamer.pages.lines.CHUNK_RECORDS_MAX", 20):
+    with mock.patch("streamer.pages.chunk.CHUNK_RECORDS_MAX", 20):
         assert broken(verified(place, [file])) == []
 
 

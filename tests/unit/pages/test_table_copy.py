@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pyarrow import feather, parquet
 
 from streamer.errors import InputError, SettingsError
-from streamer.pages import table_copy, tables
+from streamer.pages import chunk, table_copy
 from streamer.pages.files import Source
 from streamer.pages.table_copy import ChosenRows, TableFile, common_schema, copy_rows
 
@@ -78,7 +78,7 @@ def test_the_chosen_rows_come_with_their_columns_in_the_order_of_the_files(
     ]
     with (
         mock.patch.object(table_copy, "GROUP_BYTES", group_bytes),
-        mock.patch.object(tables, "CHUNK_RECORDS_MAX", 7),
+        mock.patch.object(chunk, "CHUNK_RECORDS_MAX", 7),
     ):
         found = copied(name, *files)
     assert found.schema.equals(SCHEMA)

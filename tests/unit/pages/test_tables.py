@@ -63,7 +63,7 @@ def test_reading_goes_on_behind_any_chunk_and_cuts_the_same_chunks(
     path: Path, columns: set[str] | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("streamer.pages.tables.CHUNK_RECORDS_MAX", 30)
+    monkeypatch.setattr("streamer.pages.chunk.CHUNK_RECORDS_MAX", 30)
     assert len(chunks_from_anywhere(source_of(write(path, pages(250), 100), columns))) > 8
 
 
