@@ -171,14 +171,9 @@ class Grouping:
 
 
 def group(
-    path: Path,
-    rank: Rank,
-    scope: Callable[[str], int],
-    progress: Progress = lambda _bytes: None,
-    *,
-    alone: bool = False,
-    note: Note = lambda _ref, _verdict: None,
-) -> Grouping:
+    path: Path, rank: Rank, scope: Callable[[str], int], progress: Progress = lambda _bytes: None,
+    *, alone: bool = False, note: Note = lambda _ref, _verdict: None,
+) -> Grouping:  # fmt: skip
     """Return the clusters of a verdict file, of two or more pages; `alone`: of one, too.
 
     `rank` chooses the survivor; a cluster is split by the `scope` of its pages' URLs. Of
@@ -396,14 +391,8 @@ def write_jsonl(out: TextIO, table: Iterator[Row]) -> None:
 def write_csv(out: TextIO, table: Iterator[Row]) -> None:
     """Write rows as CSV, after a line of column names; `survivor` is 1 or 0."""
     lines = (
-        (
-            each.cluster,
-            each.pages,
-            int(each.survivor),
-            each.url,
-            *msgspec.structs.astuple(each.page),
-        )
-        for each in table
+        (row.cluster, row.pages, int(row.survivor), row.url, *msgspec.structs.astuple(row.page))
+        for row in table
     )
     write_table(out, itertools.chain([COLUMNS], lines))
 

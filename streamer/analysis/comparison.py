@@ -46,12 +46,9 @@ def side_by_side(report: Report, one: Sequence[Piece], other: Sequence[Piece]) -
         from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - an extra
 
     environment = Environment(
-        loader=PackageLoader("streamer.analysis", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+        loader=PackageLoader("streamer.analysis", "."), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
     environment.filters["visible"] = visible
     groups = sorted({piece.group for piece in one if piece.group is not None})
     return environment.get_template(TEMPLATE).render(
@@ -246,13 +243,9 @@ class Panel:
     """The methods to ask, made once for any number of pairs."""
 
     def __init__(
-        self,
-        names: Iterable[str],
-        options: MethodOptions,
-        canonical: Sequence[str] = (),
-        *,
+        self, names: Iterable[str], options: MethodOptions, canonical: Sequence[str] = (), *,
         exact: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Make what the names stand for: methods, presets, two as KEYS+ACCEPT, or `all` methods.
 
         Those that estimate resemblance decide as an index with `exact` does, if that is asked for.
@@ -268,7 +261,9 @@ class Panel:
         self._asked: dict[str, _Asked] = {}
         for name in wanted:
             given = [f"{option}={value}" for option, value in options.get(name, {}).items()]
-            self._ask(name, choose(name, options=given, canonical=canonical), exact=exact)
+            settings = choose(name, options=given, canonical=canonical)
+            settings = settings.model_copy(update={"exact": exact})
+            self._asked[name] = scheme_of(settings, SECRET), settings
 
     @classmethod
     def of(cls, settings: SignatureSettings) -> Panel:
@@ -279,14 +274,8 @@ class Panel:
         """
         panel = cls((), {})
         name = "+".join(filter(None, (settings.method, settings.accept)))
-        panel._ask(name, settings, exact=settings.exact)
+        panel._asked[name] = scheme_of(settings, SECRET), settings
         return panel
-
-    def _ask(self, name: str, settings: SignatureSettings, *, exact: bool) -> None:
-        """Ask a method as an index would have it; its sets, where its sketches stand for some."""
-        exact = exact and settings.measure == Measure.RESEMBLANCE
-        own = settings.model_copy(update={"exact": exact})
-        self._asked[name] = scheme_of(own, SECRET), own
 
     def ask(self, one: PageText, other: PageText) -> list[MethodResult]:
         """Return what each method says of two texts."""
@@ -314,29 +303,22 @@ def _result(
             name, unavailable=f"Fewer than {settings.min_shingles} distinct {what}."
         )
     a, b = scheme.sign(one), scheme.sign(other)
+    by_sets = settings.exact and settings.measure == Measure.RESEMBLANCE
     shared = len((set(a.keys) & set(b.keys)) - {ABSENT_KEY})
     least = round(settings.threshold * SIMILARITY_ONE)
     decided, exact = decide_similarity(
         int(settings.measure), a.sketch, b.sketch, least,
-        (lambda: (hash_set(a.hashes), hash_set(b.hashes))) if settings.exact else None,
+        (lambda: (hash_set(a.hashes), hash_set(b.hashes))) if by_sets else None,
     )  # fmt: skip
     return MethodResult(
-        name=name,
-        similarity=decided / SIMILARITY_ONE,
-        threshold=settings.threshold,
-        shared_keys=shared,
-        keys=settings.bands,
-        duplicate=(same or shared > 0) and decided >= least,
-        exact=exact,
-    )
+        name=name, similarity=decided / SIMILARITY_ONE, threshold=settings.threshold,
+        shared_keys=shared, keys=settings.bands,
+        duplicate=(same or shared > 0) and decided >= least, exact=exact,
+    )  # fmt: skip
 
 
 def compare_documents(one: Document, other: Document, width: int, panel: Panel) -> Report:
-    """Compare two texts exactly, by shingles of `width` words, and by the methods of a panel.
-
-    Raises:
-        SettingsError: the width cannot be.
-    """
+    """Compare two texts exactly, by shingles of `width` words, and by the methods of a panel."""
     first = words_with_spans(one.page.text, one.page.canonical)
     second = words_with_spans(other.page.text, other.page.canonical)
     exact = compare_words([w.text for w in first], [w.text for w in second], width)

@@ -51,12 +51,9 @@ def page_texts(
 
 
 def find_texts(
-    reader: PageReader,
-    sources: Sequence[Source],
-    names: Collection[str],
-    progress: Callable[[int], None] = lambda _bytes: None,
-    urls: Mapping[str, str] | None = None,
-) -> dict[str, Body]:
+    reader: PageReader, sources: Sequence[Source], names: Collection[str],
+    progress: Callable[[int], None] = lambda _bytes: None, urls: Mapping[str, str] | None = None,
+) -> dict[str, Body]:  # fmt: skip
     """Return the first page with each name: a URL, or `source:number` with the file's name.
 
     A file that is called otherwise is known by its name without the folder, because files may have
@@ -205,12 +202,12 @@ def collect(paths: Sequence[Path | str], reader: PageReader, aside: Path | str) 
             pages.append(name)
         else:
             named.append(path)
-    sources = [source for source in reader.open(pages) if not _is(aside, source.name)]
-    named, found = ([path for path in each if not _is(aside, path)] for each in (named, found))
+    sources = [source for source in reader.open(pages) if not _is_of(source.name, aside)]
+    named, found = ([path for path in each if not _is_of(path, aside)] for each in (named, found))
     return CollectionFiles(sources, named, found)
 
 
-def _is(file: Path | str, name: Path | str) -> bool:
+def _is_of(name: Path | str, file: Path | str) -> bool:
     """Return whether a name is that of this file or URL."""
     if is_remote(str(file)):
         return name_of(str(file)) == str(name)

@@ -27,7 +27,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from streamer.errors import SettingsError
 from streamer.sketch.method import PageText
 from streamer.sketch.methods.minwise import Words, number_each_word
 from streamer.sketch.methods.shingled import ShingleParameters, Shingler, shingles
@@ -139,9 +138,6 @@ def find_shared_fragments(one: Sequence[Word], other: Sequence[Word], width: int
 
     Neighbours may overlap by up to `width` - 1 words, where shingles of one follow each other and
     those of the other do not.
-
-    Raises:
-        SettingsError: `width` is not positive.
     """
     first = shingles([word.text for word in one], width)
     second = shingles([word.text for word in other], width)
@@ -256,34 +252,21 @@ class Comparison:
 
 
 def compare_words(one: Sequence[str], other: Sequence[str], width: int) -> Comparison:
-    """Compare two texts by their shingles of `width` words, or fewer if one is shorter than that.
-
-    Raises:
-        SettingsError: `width` is not positive.
-    """
+    """Compare two texts by their shingles of `width` words, or fewer if one is shorter."""
     fitted = fit_width(width, len(one), len(other))
     first, second = shingles(one, fitted), shingles(other, fitted)
     a, b = frozenset(first), frozenset(second)
     return Comparison(
-        width=fitted,
-        shingles=(len(first), len(second)),
-        shared=len(a & b),
-        dice_percentage=dice_percentage(first, second),
-        jaccard=jaccard(a, b),
+        width=fitted, shingles=(len(first), len(second)), shared=len(a & b),
+        dice_percentage=dice_percentage(first, second), jaccard=jaccard(a, b),
         containment=(containment(a, b), containment(b, a)),
         covered=(covered_share(first, b, fitted), covered_share(second, a, fitted)),
         bag=bag_resemblance(one, other),
-    )
+    )  # fmt: skip
 
 
 def fit_width(width: int, *lengths: int) -> int:
-    """Return the width of shingles at which the shortest text still has one: at least 1.
-
-    Raises:
-        SettingsError: `width` is not positive.
-    """
-    if width < 1:
-        raise SettingsError(f"a shingle cannot be {width} wide; give 1 or more")
+    """Return the width of shingles at which the shortest text still has one: at least 1."""
     return max(1, min(width, *lengths))
 
 

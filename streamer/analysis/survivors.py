@@ -130,9 +130,8 @@ class Survivors:
                 f"was judged, now it is {urls[at].decode(errors='replace')}. {_REMEDY}"
             )
         self._is_found[places] = True
-        is_excluded = np.zeros(len(urls), np.bool_)
-        if self._excluded:
-            is_excluded[:] = [url.decode(errors="replace") in self._excluded for url in urls]
+        excluded = [url.decode(errors="replace") in self._excluded for url in urls]
+        is_excluded = np.array(excluded, np.bool_)
         is_dropped = self._is_dropped[places] & ~is_excluded
         survivors: Refs = ordinals[~is_dropped & ~is_excluded]
         self.written += len(survivors)
@@ -154,12 +153,9 @@ class Survivors:
 
 
 def find_survivors(
-    verdicts: Path,
-    rank: Rank,
-    scope: Callable[[str], int],
-    excluded: frozenset[str] = frozenset(),
+    verdicts: Path, rank: Rank, scope: Callable[[str], int], excluded: frozenset[str] = frozenset(),
     progress: Progress = lambda _bytes: None,
-) -> tuple[Grouping, Survivors]:
+) -> tuple[Grouping, Survivors]:  # fmt: skip
     """Return the clusters of a verdict file, as `group` does, and the survivors.
 
     A page whose URL is `excluded` is chosen in no cluster that has another page.
@@ -172,8 +168,7 @@ def find_survivors(
         return judged.url in excluded, *rank(judged)
 
     judged = JudgedPages()
-    chosen = ranked if excluded else rank
-    grouping = group(verdicts, chosen, scope, progress, note=judged.note)
+    grouping = group(verdicts, ranked if excluded else rank, scope, progress, note=judged.note)
     return grouping, Survivors(verdicts, grouping, judged, excluded)
 
 

@@ -67,8 +67,7 @@ def select(names: Iterable[str], collection: Path | None = None) -> list[Selecte
     wanted: dict[str, None] = {}
     for given in names:
         for name in filter(None, given.split(",")):
-            more = [*methods(), *COMBINATIONS] if name == ALL else [name]
-            wanted.update(dict.fromkeys(more))
+            wanted.update(dict.fromkeys([*methods(), *COMBINATIONS] if name == ALL else [name]))
     if not wanted:
         raise SettingsError("No method is named; leave --methods out for all of them.")
     return [_select_one(name, collection) for name in wanted]
@@ -86,11 +85,9 @@ def _select_one(name: str, collection: Path | None) -> Selected:
     signature = choose(both, options=options).model_copy(update={"exact": exact})
     check_exact(signature)
     rules = IndexSettings(
-        threshold=signature.threshold,
-        measure=signature.measure,
-        shingles_min=signature.min_shingles,
-        exact=signature.exact,
-    )
+        threshold=signature.threshold, measure=signature.measure,
+        shingles_min=signature.min_shingles, exact=signature.exact,
+    )  # fmt: skip
     return Selected(name, signature, rules)
 
 
@@ -196,12 +193,9 @@ class _Measuring:
 
 
 def try_method(
-    yardstick: Yardstick,
-    method: Selected,
-    *,
-    seed: int = 0,
+    yardstick: Yardstick, method: Selected, *, seed: int = 0,
     progress: Callable[[int], None] = lambda _pages: None,
-) -> Trial:
+) -> Trial:  # fmt: skip
     """Judge a dataset by a method; `progress` gets the pages judged so far.
 
     Raises:
@@ -214,16 +208,13 @@ def try_method(
         scored = score_pages(dataset.pages, verdicts, yardstick.threshold, dataset.kinds)
     labels, labelled = scored.labels, dataset.labelled
     return Trial(
-        dataset.name,
-        method.name,
-        ratios(scored.outcomes),
+        dataset.name, method.name, ratios(scored.outcomes),
         ratios(datasets.pair_outcomes(labels, yardstick.pairs)),
         datasets.adjusted_rand_index(labels, yardstick.labels),
         (datasets.count_shared_pairs(labels, labelled), len(labelled)) if labelled else None,
         {kind: ratios(one) for kind, one in sorted(scored.kinds.items())},
-        len(dataset.pages) / seconds,
-        signer.bytes / max(1, signer.pages),
-    )
+        len(dataset.pages) / seconds, signer.bytes / max(1, signer.pages),
+    )  # fmt: skip
 
 
 def secret_of(seed: int) -> bytes:

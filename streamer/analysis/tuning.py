@@ -23,7 +23,6 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.analysis.evaluation import ConfusionCounts
-from streamer.errors import SettingsError
 from streamer.model import SIMILARITY_ONE
 from streamer.pages.chunk import PageBatch
 from streamer.pages.files import Source
@@ -63,17 +62,7 @@ def rank_bandings(threshold: float, hashes: int, weight_fp: float = WEIGHT_FP) -
         error = weight_fp * false positive + (1 - weight_fp) * false negative
 
     (datasketch, lsh.py, `_optimal_param`.) Of equal errors the one with fewer bands comes first.
-
-    Raises:
-        SettingsError: the threshold is not between 0 and 1, the weight not from 0 to 1, or there
-            are no such numbers of hashes.
     """
-    if not 0 < threshold < 1:
-        raise SettingsError(f"The threshold {threshold:g} must be between 0 and 1.")
-    if not 0 <= weight_fp <= 1:
-        raise SettingsError(f"The weight {weight_fp:g} of false positives must be from 0 to 1.")
-    if not 1 <= hashes <= HASHES_MAX:
-        raise SettingsError(f"There can be 1 to {HASHES_MAX} hashes, not {hashes}.")
     found = [
         weigh_banding(threshold, bands, rows, weight_fp)
         for bands in range(1, min(hashes, BANDS_MAX) + 1)
@@ -134,13 +123,10 @@ class BandTrial(NamedTuple):
 
 
 def try_bandings(
-    sources: Sequence[Source],
-    bandings: Sequence[tuple[int, int]],
-    threshold: float,
-    shingle_width: int = 5,
-    progress: Progress = lambda _bytes: None,
+    sources: Sequence[Source], bandings: Sequence[tuple[int, int]], threshold: float,
+    shingle_width: int = 5, progress: Progress = lambda _bytes: None,
     reader: PageReader = DEFAULT_READER,
-) -> list[BandTrial]:
+) -> list[BandTrial]:  # fmt: skip
     """Return what each (bands, rows) finds on the pages of `sources`, in the order given.
 
     Raises:

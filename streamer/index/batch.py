@@ -6,25 +6,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from streamer.index import rule
 from streamer.index.memtable import Memtable
 from streamer.index.messages import Keys, NamedIndex, NearMiss, Pages, Verdicts
 from streamer.index.ports import Hits, KeptRows, Lookup, Nearest
-from streamer.index.rule import (
-    CONTENT,
-    DUPLICATE,
-    ELSEWHERE,
-    IN_DOUBT,
-    NOWHERE,
-    SIGNATURE,
-    TOO_SHORT,
-    UNIQUE,
-    Arrivals,
-    Judged,
-    Limits,
-    Scratch,
-    StoredHits,
-    judge_pages,
-)
+from streamer.index.rule import Arrivals, Judged, Limits, Scratch, StoredHits
 from streamer.sketch.hash_sets import set_similarity
 
 Places = npt.NDArray[np.int64]
@@ -73,14 +59,14 @@ class Batch:
         before, row, refused = memtable.count, next_row, 0
         memtable.reserve(end)
         while stop[0] < end:
-            memtable.count, next_row, more = judge_pages(
+            memtable.count, next_row, more = rule.judge_pages(
                 self.arrivals, self.limits, self.stored, memtable.columns(), memtable.count,
                 next_row, judged, self._scratch,
             )  # fmt: skip
             refused += more
             if stop[0] < end:
                 self._compare_sets(before, memtable, lookup)
-        inserted = judged.outcome == UNIQUE
+        inserted = judged.outcome == rule.UNIQUE
         self.rows = row + np.cumsum(inserted) - inserted
         new = np.flatnonzero(inserted)
         memtable.refs[before : memtable.count] = self.pages.refs[new]
@@ -98,8 +84,8 @@ class Batch:
         scratch = self._scratch
         page, _, candidates = scratch.stop.tolist()
         own = self.pages.shingles or [b""] * len(self.pages)
-        inserted = np.flatnonzero(self.judged.outcome[:page] == UNIQUE)
-        for at in np.flatnonzero(scratch.known[:candidates] == IN_DOUBT).tolist():
+        inserted = np.flatnonzero(self.judged.outcome[:page] == rule.UNIQUE)
+        for at in np.flatnonzero(scratch.known[:candidates] == rule.IN_DOUBT).tolist():
             place, other = int(scratch.places[at]), b""
             if own[page] and place < 0:
                 [other] = lookup.shingles(scratch.rows[at : at + 1])
@@ -115,18 +101,18 @@ class Batch:
         """
         pages, nearest, count = self.pages, self.nearest, len(self.pages)
         outcome, best, scores, content, exact, _ = self.judged
-        is_elsewhere = best == ELSEWHERE
+        is_elsewhere = best == rule.ELSEWHERE
         content = content | is_elsewhere & nearest.same_content
         exact = exact | is_elsewhere & nearest.exact
-        basis = np.where(content, CONTENT, SIGNATURE).astype(np.uint8)
-        basis[self.short] = TOO_SHORT
+        basis = np.where(content, rule.CONTENT, rule.SIGNATURE).astype(np.uint8)
+        basis[self.short] = rule.TOO_SHORT
         refs = np.zeros(count, np.uint64)
         urls = [b""] * count
         references: list[NamedIndex | None] = [None] * count
-        is_duplicate = outcome == DUPLICATE
+        is_duplicate = outcome == rule.DUPLICATE
         for i in np.flatnonzero(is_duplicate).tolist():
             place = int(best[i])
-            if place == ELSEWHERE:
+            if place == rule.ELSEWHERE:
                 refs[i], urls[i] = nearest.refs[i], nearest.urls[i]
                 references[i] = nearest.references[i]
                 continue
@@ -138,25 +124,18 @@ class Batch:
             lowest = self.arrivals.similarity_min - self.limits.margin
             nearest_min = np.maximum(lowest, 0).astype(np.int32)
         return Verdicts(
-            pages,
-            np.where(is_duplicate, scores, -1).astype(np.int32),
-            basis,
-            refs,
-            urls,
+            pages, np.where(is_duplicate, scores, -1).astype(np.int32), basis, refs, urls,
             exact & is_duplicate if self.limits.exact else None,
-            references if any(references) else None,
-            changes,
-            near_misses,
-            nearest_min,
-        )
+            references if any(references) else None, changes, near_misses, nearest_min,
+        )  # fmt: skip
 
     def _near_misses(self, memtable: Memtable) -> list[NearMiss | None]:
         """Return what is nearest to each page that is new; of equals the first."""
         judged, found = self.judged, list[NearMiss | None]([None] * len(self.pages))
-        is_near = (judged.outcome == UNIQUE) & (judged.near != NOWHERE)
+        is_near = (judged.outcome == rule.UNIQUE) & (judged.near != rule.NOWHERE)
         for i in np.flatnonzero(is_near).tolist():
             place = int(judged.near[i])
-            if place == ELSEWHERE:
+            if place == rule.ELSEWHERE:
                 found[i] = self.nearest.near_miss(i)
                 continue
             own, at = (memtable, place) if place >= 0 else (self.fetched, -1 - place)

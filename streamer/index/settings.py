@@ -12,7 +12,6 @@ version of the program that replays it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -41,54 +40,41 @@ class Corpus(BaseModel):
 
 
 class IndexSettings(BaseModel):
-    """The settings of a CONFIG record."""
+    """The settings of a CONFIG record.
+
+    Attributes:
+        threshold: least resemblance of duplicates.
+        shingles_min: distinct shingles below which only equal content matches.
+        bucket_max: postings a bucket; the earliest stay.
+        candidates_max: candidates verified a page; the earliest.
+        expire_after_ms: age at which a page answers no other any more; 0: none.
+        keep_pages: the newest kept pages that answer; 0: all.
+        measure: how sketches compare; the method's, for good.
+        exact: whether sets of shingles decide what sketches leave in doubt.
+        rules: what holds for the pages of some sites; the first that fits.
+        track_changes: report the change from the last version of each URL.
+        near_misses: how far below the threshold the nearest page is noted.
+        fallback_threshold: least resemblance of a page without main text; 0: as of others.
+        version: of the machine's rules.
+        also: other indexes whose pages are representatives, too.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    threshold: float = Field(default=0.8, gt=0, le=1, description="least resemblance of duplicates")
-    shingles_min: int = Field(
-        default=5,
-        ge=1,
-        le=DISTINCT_MAX,
-        description="distinct shingles below which only equal content matches",
-    )
-    bucket_max: int = Field(
-        default=64, ge=1, le=4096, description="postings a bucket; the earliest stay"
-    )
-    candidates_max: int = Field(
-        default=1024, ge=1, le=4096, description="candidates verified a page; the earliest"
-    )
-    expire_after_ms: int = Field(
-        default=0, ge=0, description="age at which a page answers no other any more; 0: none"
-    )
-    keep_pages: int = Field(
-        default=0, ge=0, description="the newest kept pages that answer; 0: all"
-    )
-    measure: Measure = Field(
-        default=Measure.RESEMBLANCE, description="how sketches compare; the method's, for good"
-    )
-    exact: bool = Field(
-        default=False, description="whether sets of shingles decide what sketches leave in doubt"
-    )
-    rules: tuple[Rule, ...] = Field(
-        default=(), description="what holds for the pages of some sites; the first that fits"
-    )
-    track_changes: bool = Field(
-        default=False, description="report the change from the last version of each URL"
-    )
-    near_misses: float = Field(
-        default=0.0, ge=0, lt=1, description="how far below the threshold the nearest page is noted"
-    )
-    fallback_threshold: float = Field(
-        default=0.0,
-        ge=0,
-        le=1,
-        description="least resemblance of a page without main text; 0: as of others",
-    )
-    version: int = Field(default=MACHINE_VERSION, description="version of the machine's rules")
-    also: tuple[Corpus, ...] = Field(
-        default=(), description="other indexes whose pages are representatives, too"
-    )
+    threshold: float = Field(default=0.8, gt=0, le=1)
+    shingles_min: int = Field(default=5, ge=1, le=DISTINCT_MAX)
+    bucket_max: int = Field(default=64, ge=1, le=4096)
+    candidates_max: int = Field(default=1024, ge=1, le=4096)
+    expire_after_ms: int = Field(default=0, ge=0)
+    keep_pages: int = Field(default=0, ge=0)
+    measure: Measure = Measure.RESEMBLANCE
+    exact: bool = False
+    rules: tuple[Rule, ...] = ()
+    track_changes: bool = False
+    near_misses: float = Field(default=0.0, ge=0, lt=1)
+    fallback_threshold: float = Field(default=0.0, ge=0, le=1)
+    version: int = MACHINE_VERSION
+    also: tuple[Corpus, ...] = ()
 
     @property
     def similarity_min(self) -> int:
@@ -99,10 +85,6 @@ class IndexSettings(BaseModel):
     def margin(self) -> int:
         """Return how far below its threshold what is nearest to a page is noted, as above."""
         return round(self.near_misses * SIMILARITY_ONE)
-
-    def pack(self) -> dict[str, Any]:
-        """Return what logs and states have."""
-        return self.model_dump()
 
     def for_url(self, url: str, *, main: bool = True) -> IndexSettings:
         """Return what holds for the page with this URL, of which `main` text was signed or not."""
@@ -142,12 +124,8 @@ class IndexSettings(BaseModel):
     def similarity_most(self, *, main: bool) -> int:
         """Return the greatest threshold of any page with or without main text, as above."""
         own = self.threshold if main else max(self.threshold, self.fallback_threshold)
-        return max([round(own * SIMILARITY_ONE), *self._of_rules])
-
-    @property
-    def _of_rules(self) -> list[int]:
-        own = (one.threshold for one in self.rules if one.threshold is not None)
-        return [round(each * SIMILARITY_ONE) for each in own]
+        of_rules = (one.threshold for one in self.rules if one.threshold is not None)
+        return round(max([own, *of_rules]) * SIMILARITY_ONE)
 
     @property
     def shingles_max(self) -> int:

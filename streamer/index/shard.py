@@ -16,42 +16,13 @@ import numpy.typing as npt
 
 from streamer.errors import StoreMismatch
 from streamer.hosts import same_url_key
+from streamer.index import codec, messages, ports
 from streamer.index.batch import Batch, fetch_candidates, key_masks
-from streamer.index.codec import (
-    PendingForget,
-    ShardState,
-    TimeState,
-    pack_state,
-    unpack_settings,
-    unpack_state,
-)
 from streamer.index.forgetting import Forgetting, Terms
 from streamer.index.log_time import LogTime
 from streamer.index.memtable import FLUSHED, KEPT, Memtable
-from streamer.index.messages import (
-    CONFIG,
-    FORGET,
-    Forget,
-    Items,
-    Keys,
-    Output,
-    Pages,
-    Record,
-    Verdicts,
-)
-from streamer.index.ports import (
-    NO_HORIZON,
-    FlushedRows,
-    Found,
-    FoundUrls,
-    Hits,
-    Horizon,
-    KeptRows,
-    Lookup,
-    Nearest,
-    References,
-    nothing_near,
-)
+from streamer.index.messages import Forget, Items, Keys, Output, Pages, Record, Verdicts
+from streamer.index.ports import Found, Hits, Horizon, KeptRows, Lookup, Nearest, References
 from streamer.index.postings import ROWS_MAX
 from streamer.index.rule import Arrivals, Limits, StoredHits
 from streamer.index.settings import MACHINE_VERSION, Corpus, IndexSettings
@@ -82,14 +53,9 @@ class Shard:
     """
 
     def __init__(
-        self,
-        bands: int,
-        lookup: Lookup,
-        *,
-        state: bytes = b"",
-        memtable_capacity: int = 1024,
+        self, bands: int, lookup: Lookup, *, state: bytes = b"", memtable_capacity: int = 1024,
         references: References | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._keys = bands + 1
         self.lookup = lookup
         self._references = references
@@ -102,16 +68,16 @@ class Shard:
         self.skipped_records = 0
         self.next_row = 0
         self.refused = 0
-        self.time = LogTime(TimeState())
-        self._horizon = NO_HORIZON  # what settings before have let expire
+        self.time = LogTime(codec.TimeState())
+        self._horizon = ports.NO_HORIZON  # what settings before have let expire
         self._before: tuple[IndexSettings | None, Horizon] | None = None  # those that are asked for
         self.flushes_begun = lookup.flushes  # in the look-ups' count
         self.released_flushes = self.flushes_begun  # of which the entries have left the memtable
         self._flushed_entries = 0  # that are still in the memtable
         self._urls = UrlVersions()
-        self.forgetting = Forgetting(PendingForget())
+        self.forgetting = Forgetting(codec.PendingForget())
         if state:
-            self._restore(unpack_state(state))
+            self._restore(codec.unpack_state(state))
 
     # ---- records ------------------------------------------------------------------------------
 
@@ -129,7 +95,7 @@ class Shard:
 
     def _accept(self, record: Record) -> int | None:
         """Apply the rule of intervals; return the first new item's place, None to skip."""
-        if record.source == FORGET:
+        if record.source == messages.FORGET:
             return 0
         source, position = record.source, self.positions.get(record.source, 0)
         if not record.start <= position < record.end:
@@ -176,7 +142,7 @@ class Shard:
         """Put the settings that are asked for into the log, before the first page under them."""
         if self._before is not None:
             self._before = None
-            self.positions[CONFIG] = self.positions.get(CONFIG, 0) + 1
+            self.positions[messages.CONFIG] = self.positions.get(messages.CONFIG, 0) + 1
             self.applied += 1
 
     @property
@@ -246,19 +212,15 @@ class Shard:
             found = None
         hits = found.hits if found else self.lookup.find(keys, self.released_flushes)
         fetch = found.take if found and found.rows is not None else self.lookup.rows
-        fetched, places = fetch_candidates(fetch, hits, masks, self._keys, self._most_rows)
+        most = self._count_most_rows(settings)
+        fetched, places = fetch_candidates(fetch, hits, masks, self._keys, most)
         if self.forgetting.hides:
             fetched = self._hide(fetched, places, hits)
         limits = self._limits(hits, settings)
         arrivals = Arrivals(
-            keys,
-            masks,
-            np.ascontiguousarray(pages.sketches),
-            similarity_min,
-            times,
-            oldest_times,
+            keys, masks, np.ascontiguousarray(pages.sketches), similarity_min, times, oldest_times,
             nearest.similarities,
-        )
+        )  # fmt: skip
         stored = StoredHits(
             hits.places, hits.starts, hits.rows, places, fetched.sketches, fetched.times
         )
@@ -272,14 +234,12 @@ class Shard:
         )  # fmt: skip
         return batch, self._compare(pages, own, urls)
 
-    @property
-    def _most_rows(self) -> int:
+    def _count_most_rows(self, settings: IndexSettings) -> int:
         """Return how many stored rows may be candidates of a page."""
-        settings = self.settings
-        assert settings is not None, "pages before the first CONFIG record"
-        expires = settings.expire_after_ms or settings.keep_pages or self._horizon != NO_HORIZON
         # What is hidden leaves room for others.
-        return _NO_LIMIT if expires or self.forgetting.hides else settings.candidates_max
+        expires = settings.expire_after_ms or settings.keep_pages or self.forgetting.hides
+        has_expired = self._horizon != ports.NO_HORIZON
+        return _NO_LIMIT if expires or has_expired else settings.candidates_max
 
     def _hide(self, fetched: KeptRows, places: Places, hits: Hits) -> KeptRows:
         """Return the rows fetched for pages, without what is forgotten."""
@@ -289,28 +249,25 @@ class Shard:
 
     def _limits(self, hits: Hits, settings: IndexSettings) -> Limits:
         return Limits(
-            bucket_max=settings.bucket_max,
-            candidates_max=settings.candidates_max,
+            bucket_max=settings.bucket_max, candidates_max=settings.candidates_max,
             measure=int(settings.measure),
             newest_state=KEPT if hits.flushes >= self.flushes_begun else FLUSHED,
-            keep_pages=settings.keep_pages or _NO_LIMIT,
-            oldest_row=self._horizon.row,
-            exact=int(settings.exact),
-            margin=settings.margin,
-        )
+            keep_pages=settings.keep_pages or _NO_LIMIT, oldest_row=self._horizon.row,
+            exact=int(settings.exact), margin=settings.margin,
+        )  # fmt: skip
 
     def _nearest(self, pages: Pages, masks: Keys, found: Found | None = None) -> Nearest:
         """Return what other indexes have nearest to the pages, where the settings name any."""
         settings = self.settings
         if settings is None or not settings.also:
-            return nothing_near(len(pages))
+            return ports.nothing_near(len(pages))
         if found and found.nearest and found.has_nearest(pages.refs, settings):
             return found.nearest
         if self._references is None:
             raise StoreMismatch(missing_reference(settings.also[0]))
         return self._references.nearest(pages, masks, settings)
 
-    def _compare(self, pages: Pages, by: Tracking, found: FoundUrls | None) -> Compared:
+    def _compare(self, pages: Pages, by: Tracking, found: ports.FoundUrls | None) -> Compared:
         """Compare pages with the last versions of their URLs, which may be `found`."""
         urls = [*map(same_url_key, pages.urls)]
         if found is None or found.urls != urls:
@@ -346,7 +303,7 @@ class Shard:
         """Return the memtable's entries that the next flush would move to the store, at most."""
         return self.memtable.count - self._flushed_entries
 
-    def begin_flush(self) -> FlushedRows:
+    def begin_flush(self) -> ports.FlushedRows:
         """Return what the next flush must write, the whole state included.
 
         Its entries stay in the memtable, for look-ups that do not have the flush yet, until
@@ -363,7 +320,8 @@ class Shard:
 
     def end_flush(self) -> None:
         """Release what the last flush holds: from here on, look-ups must have that flush."""
-        self.memtable.retain_unflushed()
+        is_kept = self.memtable.states[: self.memtable.count] == KEPT
+        self.memtable.retain(np.flatnonzero(is_kept))
         self._urls.end_flush()
         self._flushed_entries = 0
         self.released_flushes = self.flushes_begun
@@ -371,24 +329,15 @@ class Shard:
     def state(self) -> bytes:
         """Return all state that is neither a row nor a posting in the store, as bytes."""
         settings, horizon = self._before or (self.settings, self._horizon)
-        return pack_state(
-            ShardState(
-                settings=settings.pack() if settings else None,
-                positions=self.positions,
-                verdicts=self.verdicts,
-                applied=self.applied,
-                next_row=self.next_row,
-                refused=self.refused,
-                horizon=horizon,
-                generation=self._urls.generation,
-                forgotten=self.forgetting.pack(),
-                missing=self.missing,
-                time=self.time.state(),
-            )
-        )
+        return codec.pack_state(codec.ShardState(
+            settings=settings.model_dump() if settings else None, positions=self.positions,
+            verdicts=self.verdicts, applied=self.applied, next_row=self.next_row,
+            refused=self.refused, horizon=horizon, generation=self._urls.generation,
+            forgotten=self.forgetting.pack(), missing=self.missing, time=self.time.state(),
+        ))  # fmt: skip
 
-    def _restore(self, state: ShardState) -> None:
-        if settings := unpack_settings(state.settings):
+    def _restore(self, state: codec.ShardState) -> None:
+        if settings := codec.unpack_settings(state.settings):
             self._configure(settings)
         self.positions, self.missing = state.positions, state.missing
         self.verdicts, self.applied = state.verdicts, state.applied

@@ -6,33 +6,18 @@ minute in which nothing has changed has no line, but ten of them have one.
 
 import asyncio
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
 
 import structlog
 
-from streamer.metrics import Metrics
+from streamer.metrics import WorkerCounts
 
 LOG_SECONDS = 60.0
 SILENT_SECONDS_MAX = 600.0
 MOSTLY = 0.5  # dead letters, as a share of what was read since the line before
 RECORDS_MIN = 10  # fewer say nothing
-
-# By metric the name of its sum here: what is logged of owners of shards, of signers, and not.
-_OF_OWNERS = {
-    "streamer_verdicts_total": "judged", "streamer_shard_kept_pages": "kept",
-    "streamer_shard_lag_records": "log_lag_records",
-}  # fmt: skip
-_OF_SIGNERS = {
-    "streamer_pages_signed_total": "signed", "streamer_dead_letters_total": "dead_letters",
-    "streamer_skipped_records_total": "skipped", "streamer_sign_lag_records": "lag_records",
-}  # fmt: skip
-_OF_NEITHER = {
-    "streamer_records_read_total": "read", "streamer_shard_records_applied_total": "applied",
-}  # fmt: skip
-_COUNTED = _OF_OWNERS | _OF_SIGNERS | _OF_NEITHER
-_Counts = Mapping[str, Counter[str]]
 
 _log = structlog.get_logger()
 
@@ -41,23 +26,14 @@ _log = structlog.get_logger()
 class ProgressLog:
     """Logs the progress of a worker that signs, or owns shards, or both."""
 
-    _metrics: Metrics
+    _counts: WorkerCounts
     signs: bool
     owns: bool
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
-        self._before = self._look()
+        self._before = deepcopy(self._counts)
         self._looked_at = self._logged_at = self.clock()
-
-    def _look(self) -> _Counts:
-        """Return what is counted, each by code; under "" what has none."""
-        found = {name: Counter[str]() for name in _COUNTED.values()}
-        families = self._metrics.registry.collect()
-        for sample in (each for family in families for each in family.samples):
-            if name := _COUNTED.get(sample.name):
-                found[name][sample.labels.get("code", "")] += int(sample.value)
-        return found
 
     async def run(self) -> None:
         """Log each minute, of what is done from now on; never returns."""
@@ -68,10 +44,12 @@ class ProgressLog:
 
     def log(self) -> None:
         """Log what was done since the last look, if anything was, and warn of what looks wrong."""
-        now, counts, before = self.clock(), self._look(), self._before
+        now, counts, before = self.clock(), deepcopy(self._counts), self._before
         if counts != before or now - self._logged_at >= SILENT_SECONDS_MAX:
-            done = "judged" if self.owns else "signed"
-            rate = (counts[done].total() - before[done].total()) / (now - self._looked_at)
+            done = counts.signed - before.signed
+            if self.owns:
+                done = counts.judged.total() - before.judged.total()
+            rate = done / (now - self._looked_at)
             _log.info("worker_progress", pages_per_second=round(rate, 1), **self.figures())
             self._logged_at = now
         self._warn(counts, before)
@@ -79,41 +57,47 @@ class ProgressLog:
 
     def figures(self) -> dict[str, int]:
         """Return what this worker's roles have done, and what is left."""
-        counts = self._look()
-        owners, signers = _OF_OWNERS if self.owns else {}, _OF_SIGNERS if self.signs else {}
-        return {name: counts[name].total() for name in (owners | signers).values()}
+        counts, figures = self._counts, dict[str, int]()
+        if self.owns:
+            figures |= {"judged": counts.judged.total(), "kept": counts.kept.total()}
+            figures |= {"log_lag_records": counts.log_lag.total()}
+        if self.signs:
+            figures |= {"signed": counts.signed, "dead_letters": counts.dead.total()}
+            figures |= {"skipped": counts.skipped.total(), "lag_records": counts.lag.total()}
+        return figures
 
-    def _warn(self, now: _Counts, before: _Counts) -> None:
+    def _warn(self, now: WorkerCounts, before: WorkerCounts) -> None:
         """Warn of what looks wrong in what was done since `before`."""
-        new = {name: counts - before[name] for name, counts in now.items()}
-        read, dead = new["read"].total(), new["dead_letters"]
+        read, dead = now.read - before.read, now.dead - before.dead
         if read >= RECORDS_MIN and dead.total() > MOSTLY * read:
             code, count = dead.most_common(1)[0]
             _log.warning(
-                "mostly_dead_letters", code=code, example=self._metrics.newest_dead.get(code, ""),
+                "mostly_dead_letters", code=code, example=now.newest_dead.get(code, ""),
                 reason=f"{dead.total():,} of {read:,} records read since the last look became dead "
                 f"letters, {count:,} of them for {code}. Check --fields and --preset; "
                 "docs/dead-letters.md explains the code.",
             )  # fmt: skip
-        elif read >= RECORDS_MIN and not new["signed"]:
-            code = new["skipped"].most_common(1)[0][0]
+        elif read >= RECORDS_MIN and now.signed == before.signed:
+            code = (now.skipped - before.skipped).most_common(1)[0][0]
             _log.warning(
                 "nothing_judged", code=code,
                 reason=f"None of {read:,} records read since the last look was a page; most were "
                 f"skipped for {code}. Check that this is the topic of pages.",
             )  # fmt: skip
-        if (lag := now["lag_records"].total()) and before["lag_records"].total() and not read:
-            why = "No record was read since the last look, and there are some. See the brokers."
-            if self._metrics.registry.get_sample_value("streamer_signing_paused"):
-                why = (
-                    "The signers wait for a shard that has too many pages open. See that the "
-                    "owners of all shards are up, and whether they keep up."
-                )
-            _log.warning("nothing_judged", reason=why, lag_records=lag)
-        lag, lag_before = (each["log_lag_records"].total() for each in (now, before))
-        if lag and lag_before and not new["applied"]:
+        if (lag := now.lag.total()) and before.lag.total() and now.read == before.read:
+            _log.warning("nothing_judged", reason=self._why_not_read(), lag_records=lag)
+        is_behind = now.log_lag.total() and before.log_lag.total()
+        if is_behind and now.applied == before.applied:
             _log.warning(
-                "nothing_judged", log_lag_records=lag,
+                "nothing_judged", log_lag_records=now.log_lag.total(),
                 reason="No record of the log was applied since the last look, and there are some. "
                 "See that the brokers are up and the disk is not full.",
             )  # fmt: skip
+
+    def _why_not_read(self) -> str:
+        if self._counts.is_paused:
+            return (
+                "The signers wait for a shard that has too many pages open. See that the owners "
+                "of all shards are up, and whether they keep up."
+            )
+        return "No record was read since the last look, and there are some. See the brokers."

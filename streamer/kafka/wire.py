@@ -93,7 +93,7 @@ def pack_record(record: Record, identity: LogIdentity) -> bytes:
     elif isinstance(items, Forget):
         kind, packed = _FORGET, _PackedForget(items.terms, items.ask)
     else:
-        kind, packed = _CONFIG, items.pack()
+        kind, packed = _CONFIG, items.model_dump()
     head = _RecordHead(
         WIRE_VERSION, identity.fingerprint, identity.origin, identity.per_partition, record.source,
         record.start, record.end, record.numbers.astype("<i8").tobytes(), kind,

@@ -148,16 +148,9 @@ def load_collection(path: Path) -> Collection:
     return Collection(file.documents, file.frequencies, canonical)
 
 
-def shares_for(collection: Collection | None, canonical: CanonicalOptions) -> Shares:
-    """Return how common words are: the collection, or their length without one.
-
-    Raises:
-        SettingsError: the collection's words were taken under other canonical options.
-    """
-    if collection is None:
-        return share_by_length
-    _require_form(collection, canonical)
-    return collection.share
+def shares_for(collection: Collection | None) -> Shares:
+    """Return how common words are: by a collection, or by their length without one."""
+    return share_by_length if collection is None else collection.share
 
 
 def check_collections(parameters: BaseModel, canonical: CanonicalOptions) -> None:
@@ -167,16 +160,11 @@ def check_collections(parameters: BaseModel, canonical: CanonicalOptions) -> Non
         SettingsError: it was counted under other canonical options.
     """
     for _, value in parameters:
-        if isinstance(value, Collection):
-            _require_form(value, canonical)
-
-
-def _require_form(collection: Collection, canonical: CanonicalOptions) -> None:
-    if collection.canonical != canonical:
-        raise SettingsError(
-            "The collection was counted under other canonical options than this run's."
-            " Build it again with the same ones, or give the ones it was built with."
-        )
+        if isinstance(value, Collection) and value.canonical != canonical:
+            raise SettingsError(
+                "The collection was counted under other canonical options than this run's."
+                " Build it again with the same ones, or give the ones it was built with."
+            )
 
 
 def _load(value: object) -> object:

@@ -46,16 +46,12 @@ def min_hashes(hashes: Hashes, seeds: HashSeeds) -> minhash.Minima:
     """Return the min-hashes of a set: uint32[hashes of `keys`]."""
     minima = np.full(len(seeds.round_masks) // 2, minhash.EMPTY_MINIMUM, np.uint32)
     minhash.lower_minima(hashes, len(hashes), minima)
-    further = _of_further_rounds(np.sort(mix(hashes, seeds.sketch_mask)))
+    further = np.sort(mix(hashes, seeds.sketch_mask))
+    _, firsts = np.unique(further >> np.uint64(64 - resemblance.DENSE_LEVEL), return_index=True)
+    if len(firsts) > resemblance.LISTED_MAX or len(further) > minhash.FEW_MAX:
+        further = further[firsts]  # the least one of each bin
     minhash.fill_empty(further, len(further), seeds.round_masks, minima)
     return minima
-
-
-def _of_further_rounds(hashes: Hashes) -> Hashes:
-    """Return of ascending sketch hashes all if they are few, else the least one of each bin."""
-    _, firsts = np.unique(hashes >> np.uint64(64 - resemblance.DENSE_LEVEL), return_index=True)
-    few = len(firsts) <= resemblance.LISTED_MAX and len(hashes) <= minhash.FEW_MAX
-    return hashes if few else hashes[firsts]
 
 
 def block_hashes(minima: minhash.Minima, rows: int, seed: int) -> list[int]:
@@ -76,14 +72,15 @@ def resemblance_sketch(hashes: Hashes, mask: int) -> Sketch:
     return sketch
 
 
-def class_keys(values: Hashes, classes: Hashes, bands: int, rows: int, seed: int) -> list[int]:
+def class_keys(values: Hashes, drawn: Hashes, bands: int, rows: int, seed: int) -> list[int]:
     """Return keys of one permutation: the least value of each class, `rows` classes a key.
 
-    `classes` has the class of each value, below bands x rows. Two sets have the same least value
-    in a class with about the probability of their resemblance, as with min-hashes, for one hash a
-    shingle. A key whose classes are all empty is ABSENT_KEY.
+    What is `drawn` for a value, modulo bands x rows, is its class. Two sets have the same least
+    value in a class with about the probability of their resemblance, as with min-hashes, for one
+    hash a shingle. A key whose classes are all empty is ABSENT_KEY.
     """
     minima = np.full(bands * rows, minhash.EMPTY_MINIMUM, np.uint32)
+    classes = drawn % np.uint64(bands * rows)
     found, firsts = np.unique(classes, return_index=True)  # the first one of a class is its least
     minima[found.astype(np.int64)] = values[firsts] >> np.uint64(32)
     keys = block_hashes(minima, rows, seed)

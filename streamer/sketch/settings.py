@@ -150,31 +150,35 @@ class SignatureSettings(BaseModel):
     Of a method that is not the native one, `options` are the parameters that were given, and
     `parameters` all of them with their values (of a file its fingerprint); `canonical` are the
     options of canonical form that are not the defaults. All are `name=value`, ascending.
+
+    Attributes:
+        shingle_width: tokens a shingle; bands: band keys a page; rows: min-hashes a band.
+        method, accept: what makes the keys, and the sketch; empty: the same.
+        text_rules: whose pages give another text.
+        scope: which field has the scopes of pages; empty: there is one.
+        measure: how sketches compare.
+        site_memory: bytes of the table of what sites repeat; 0: there is none.
+        exact: whether sets of shingles are kept as well.
+        threshold, min_shingles: of duplicates, and of pages to compare, unless the user says.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    shingle_width: int = Field(default=5, ge=1, le=32, description="tokens a shingle")
-    bands: int = Field(default=14, ge=1, le=64, description="band keys a page")
-    rows: int = Field(default=6, ge=1, le=32, description="min-hashes a band")
-    method: str = Field(default=NATIVE, description="method that makes the keys")
-    accept: str = Field(default="", description="method that makes the sketch; empty: the same")
-    options: tuple[str, ...] = Field(default=(), description="what makes the methods")
-    parameters: tuple[str, ...] = Field(default=(), description="what distinguishes them")
-    canonical: tuple[str, ...] = Field(default=(), description="canonical form")
-    text_rules: tuple[str, ...] = Field(default=(), description="whose pages give another text")
-    scope: str = Field(
-        default="", description="which field has the scopes of pages; empty: there is one"
-    )
-    measure: Measure = Field(default=Measure.RESEMBLANCE, description="how sketches compare")
-    site_memory: int = Field(
-        default=0, ge=0, description="bytes of the table of what sites repeat; 0: there is none"
-    )
-    exact: bool = Field(default=False, description="whether sets of shingles are kept as well")
-    threshold: float = Field(default=0.8, description="of duplicates, unless the user says")
-    min_shingles: int = Field(
-        default=MIN_SHINGLES, description="of pages to compare, unless the user says"
-    )
+    shingle_width: int = Field(default=5, ge=1, le=32)
+    bands: int = Field(default=14, ge=1, le=64)
+    rows: int = Field(default=6, ge=1, le=32)
+    method: str = NATIVE
+    accept: str = ""
+    options: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
+    canonical: tuple[str, ...] = ()
+    text_rules: tuple[str, ...] = ()
+    scope: str = ""
+    measure: Measure = Measure.RESEMBLANCE
+    site_memory: int = Field(default=0, ge=0)
+    exact: bool = False
+    threshold: float = 0.8
+    min_shingles: int = MIN_SHINGLES
 
     @property
     def hashes(self) -> int:
@@ -224,26 +228,18 @@ class SignatureSettings(BaseModel):
             for pair in pairs:
                 name, _, value = pair.partition("=")
                 result[f"{kind}.{name}"] = value
-        if self.exact:
-            result["exact"] = "yes"
-        if self.scope:
-            result["scope"] = self.scope
-        if self.site_memory:
-            result["site_memory"] = self.site_memory
-        if self.text_rules:
-            result["text_rules"] = BETWEEN.join(self.text_rules)
-        return result
+        more: dict[str, str | int] = {
+            "exact": "yes" if self.exact else "", "scope": self.scope,
+            "site_memory": self.site_memory, "text_rules": BETWEEN.join(self.text_rules),
+        }  # fmt: skip
+        return result | {name: value for name, value in more.items() if value}
 
     def fingerprint(self, key_id: str) -> str:
         """Return 16 hexadecimal digits over everything that changes a signature."""
         parts = {
-            **self.identity(),
-            "bins": BINS,
-            "canonical": CANONICAL_VERSION,
-            "key": key_id,
-            "sketch": SKETCH_VERSION,
-            "unicode": UNICODE,
-        }
+            **self.identity(), "bins": BINS, "canonical": CANONICAL_VERSION, "key": key_id,
+            "sketch": SKETCH_VERSION, "unicode": UNICODE,
+        }  # fmt: skip
         if not self.is_native:
             parts["methods"] = METHODS_VERSION
         if self.takes_main_text:

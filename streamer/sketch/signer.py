@@ -13,40 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.kernel import int64, kernel, uint64
-from streamer.sketch.hash_sets import (
-    SET_BYTES_MAX,
-    SET_MAX,
-    Collected,
-    collect,
-    pack_into,
-    sort_distinct,
-)
-from streamer.sketch.minhash import (
-    EMPTY_MINIMUM,
-    FEW_MAX,
-    SLOTS,
-    add_distinct,
-    content_hash,
-    fill_band_keys,
-    fill_empty,
-    has_empty,
-    hash_shingles,
-    lower_minima,
-    may_be_few,
-    sum_content,
-    write_filled_bins,
-    write_sorted_members,
-)
-from streamer.sketch.resemblance import (
-    BINS,
-    EMPTY_BIN,
-    SKETCH_WORDS,
-    Words,
-    hash_for_sketch,
-    lower_bins,
-    pack_dense,
-    pack_listed,
-)
+from streamer.sketch import hash_sets, minhash, resemblance
+from streamer.sketch.hash_sets import Collected
+from streamer.sketch.resemblance import BINS, EMPTY_BIN, SKETCH_WORDS, Words
 from streamer.sketch.settings import SignatureSettings, derive_seeds
 from streamer.sketch.word_bag import BAG_SLOTS, NO_ROOM, Bag, empty_bag, new_bag, number_words
 from streamer.text.main_text import MainText, new_main_text
@@ -132,7 +101,7 @@ def _new_scratch(hashes: int, collected: int, bag: int) -> SigningScratch:
         np.empty(block, np.uint64),
         np.empty(hashes, np.uint32),
         np.empty(BINS, np.uint64),
-        np.empty(SLOTS, np.uint64),
+        np.empty(minhash.SLOTS, np.uint64),
         token_scratch(ends=block if bag else 0),
         Collected(np.empty(collected, np.uint32), np.zeros(1, np.int64)),
         new_bag(bag),
@@ -147,19 +116,15 @@ def _hash_elements(count: int, powers: Words, scratch: SigningScratch) -> int:
     """
     tokens, bag = scratch.tokens, scratch.bag
     if bag.counts.shape[0] == 0:
-        return hash_shingles(tokens, count, powers, scratch.shingles)
+        return minhash.hash_shingles(tokens, count, powers, scratch.shingles)
     return number_words(tokens, scratch.in_tokens.ends, count, bag, scratch.shingles)
 
 
 @kernel
 def _read_text(
-    text: Bytes,
-    place: int,
-    end: int,
-    parameters: SignerParameters,
-    tables: TokenTables,
+    text: Bytes, place: int, end: int, parameters: SignerParameters, tables: TokenTables,
     scratch: SigningScratch,
-) -> tuple[int, int, int, bool]:
+) -> tuple[int, int, int, bool]:  # fmt: skip
     """Take what a page is compared by into the scratch, which is empty.
 
     Returns the sum of its content, its tokens, or NO_ROOM in their place, the distinct shingles in
@@ -174,35 +139,31 @@ def _read_text(
     while more:
         place, count = hash_tokens(text, place, end, seeds[0], tables, in_tokens, tokens, kept)
         more = place < end
-        content += sum_content(tokens, kept, count, total, seeds[4])
+        content += minhash.sum_content(tokens, kept, count, total, seeds[4])
         total += count - kept
         found = _hash_elements(count, powers, scratch)
         if found == NO_ROOM:
             return uint64(0), NO_ROOM, 0, False
-        lower_minima(shingles, found, minima)
-        hash_for_sketch(shingles, found, seeds[3])
-        lower_bins(shingles, found, bins)
+        minhash.lower_minima(shingles, found, minima)
+        resemblance.hash_for_sketch(shingles, found, seeds[3])
+        resemblance.lower_bins(shingles, found, bins)
         if collected.hashes.shape[0]:
-            collect(tokens if is_bag else shingles, found, collected)
-        few = few and may_be_few(bins)
+            hash_sets.collect(tokens if is_bag else shingles, found, collected)
+        few = few and minhash.may_be_few(bins)
         if few:
             if members == 0:  # only now: most pages need no set, and clearing it takes long
                 slots[:] = uint64(EMPTY_BIN)
-            members = add_distinct(shingles, found, slots, members)
-            few = members <= FEW_MAX
+            members = minhash.add_distinct(shingles, found, slots, members)
+            few = members <= minhash.FEW_MAX
         kept = _shift_tail(tokens, count, powers.shape[0])
     return content, total, members, few
 
 
 @kernel
 def _signs_prevail(
-    text: Bytes,
-    place: int,
-    end: int,
-    parameters: SignerParameters,
-    scratch: SigningScratch,
+    text: Bytes, place: int, end: int, parameters: SignerParameters, scratch: SigningScratch,
     words: int,
-) -> bool:
+) -> bool:  # fmt: skip
     """Return whether a text with so many words is read with its signs."""
     found, seed, in_tokens = 0, parameters.seeds[0], scratch.in_tokens
     while words < FEW_WORDS and found <= 2 * words and place < end:
@@ -218,20 +179,16 @@ def _signs_prevail(
 def _empty(scratch: SigningScratch) -> None:
     """Forget the text before."""
     empty_bag(scratch.bag)
-    scratch.minima[:] = np.uint32(EMPTY_MINIMUM)
+    scratch.minima[:] = np.uint32(minhash.EMPTY_MINIMUM)
     scratch.bins[:] = uint64(EMPTY_BIN)
     scratch.collected.held[0] = 0
 
 
 @kernel
 def _sign_text(
-    text: Bytes,
-    place: int,
-    end: int,
-    parameters: SignerParameters,
-    scratch: SigningScratch,
+    text: Bytes, place: int, end: int, parameters: SignerParameters, scratch: SigningScratch,
     sketch: Words,
-) -> tuple[int, int, int]:
+) -> tuple[int, int, int]:  # fmt: skip
     """Set the scratch's minima and write the sketch; return (content hash, tokens, distinct).
 
     `distinct` counts shingles up to DISTINCT_MAX, or words; it is NO_ROOM if the bag is too small.
@@ -251,16 +208,18 @@ def _sign_text(
     if total == NO_ROOM:
         return uint64(0), 0, NO_ROOM
     if few:
-        members = write_sorted_members(slots, shingles)
-        fill_empty(shingles, members, parameters.masks, minima)
-    elif has_empty(minima):
-        fill_empty(shingles, write_filled_bins(bins, shingles), parameters.masks, minima)
-    if not few or not pack_listed(shingles, members, sketch):
-        pack_dense(bins, sketch)
+        members = minhash.write_sorted_members(slots, shingles)
+        minhash.fill_empty(shingles, members, parameters.masks, minima)
+    elif minhash.has_empty(minima):
+        minhash.fill_empty(
+            shingles, minhash.write_filled_bins(bins, shingles), parameters.masks, minima
+        )
+    if not few or not resemblance.pack_listed(shingles, members, sketch):
+        resemblance.pack_dense(bins, sketch)
     if bag.counts.shape[0] > 0:
         members, few = bag.held[0], True
     distinct = min(members, DISTINCT_MAX) if few else DISTINCT_MAX
-    return content_hash(content, parameters.seeds[1]), total, distinct
+    return minhash.content_hash(content, parameters.seeds[1]), total, distinct
 
 
 @kernel
@@ -268,21 +227,17 @@ def _pack_collected(collected: Collected, out: Bytes, at: int) -> int:
     """Write the set of a page that is signed to out[at:]; return where it ends."""
     count = collected.held[0]
     if count > 0:
-        count = sort_distinct(collected.hashes, count)
-    return pack_into(collected.hashes, count, out, at) if 0 < count <= SET_MAX else at
+        count = hash_sets.sort_distinct(collected.hashes, count)
+    fits = 0 < count <= hash_sets.SET_MAX
+    return hash_sets.pack_into(collected.hashes, count, out, at) if fits else at
 
 
 @kernel
 def _sign_batch(
-    bodies: tuple[Bytes, Places, Places, Bytes],
-    visible: tuple[Bytes, Bytes, MainText | None],
-    parameters: SignerParameters,
-    rows: int,
-    scratch: SigningScratch,
-    signed: Signatures,
-    more: tuple[npt.NDArray[np.bool_], Bytes, npt.NDArray[np.int64]],
-    span: tuple[int, int],
-) -> int:
+    bodies: tuple[Bytes, Places, Places, Bytes], visible: tuple[Bytes, Bytes, MainText | None],
+    parameters: SignerParameters, rows: int, scratch: SigningScratch, signed: Signatures,
+    more: tuple[npt.NDArray[np.bool_], Bytes, npt.NDArray[np.int64]], span: tuple[int, int],
+) -> int:  # fmt: skip
     """Sign `bodies` into `signed` and `more`; `visible` is for texts.
 
     Bodies are data, starts, ends and flags. Signs those from span[0] to span[1] and returns where
@@ -306,7 +261,7 @@ def _sign_batch(
         if found == NO_ROOM:
             return i
         distinct[i] = found
-        fill_band_keys(scratch.minima, rows, parameters.seeds[2], keys[i, :bands])
+        minhash.fill_band_keys(scratch.minima, rows, parameters.seeds[2], keys[i, :bands])
         keys[i, bands] = content
         text_bytes[i] = end - start
         if set_ends.shape[0]:
@@ -340,7 +295,7 @@ class NativeSigner:
             np.array(seeds, np.uint64), own.shingle_powers, own.round_masks,
             token_tables(), token_tables(signs=True),
         )  # fmt: skip
-        collected = 2 * SET_MAX if settings.exact else 0
+        collected = 2 * hash_sets.SET_MAX if settings.exact else 0
         self._scratch = _new_scratch(settings.hashes, collected, BAG_SLOTS if of_bags else 0)
         self._visible = (np.empty(1 << 16, np.uint8), np.empty(1 << 16, np.uint8))
         self._main = new_main_text(settings.model) if settings.takes_main_text else None
@@ -405,7 +360,7 @@ class NativeSigner:
 
 def _set_bytes(texts: Slices) -> int:
     """Return room for the sets of texts: a byte gives two tokens at most, in canonical form."""
-    return int(np.minimum(10 * texts.lengths + 16, SET_BYTES_MAX).sum()) + 16
+    return int(np.minimum(10 * texts.lengths + 16, hash_sets.SET_BYTES_MAX).sum()) + 16
 
 
 def _cut(sets: Bytes, ends: npt.NDArray[np.int64]) -> list[bytes]:

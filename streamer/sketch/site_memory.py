@@ -26,15 +26,8 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.hosts import host_of
-from streamer.text.furniture import (
-    BUCKET_BYTES,
-    WAYS,
-    Furniture,
-    learn_pages,
-    new_furniture,
-    put_back,
-    take_out,
-)
+from streamer.text import furniture
+from streamer.text.furniture import Furniture
 from streamer.text.scan import Bytes
 from streamer.text.site_pages import PageBlocks, Words
 
@@ -42,7 +35,7 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 PART_BYTES = 1024  # of the table: what is stored together
-_PART_ENTRIES = PART_BYTES // BUCKET_BYTES * WAYS
+_PART_ENTRIES = PART_BYTES // furniture.BUCKET_BYTES * furniture.WAYS
 _HOSTS_KEPT = 4096  # of which the hash is known
 
 
@@ -99,7 +92,7 @@ class SiteMemory:
 
     def __init__(self, size_bytes: int, stored: TableParts | None = None, copies: int = 1) -> None:
         # A whole number of parts, so that each is stored alike.
-        self._furniture = new_furniture(parts_of(size_bytes) * PART_BYTES)
+        self._furniture = furniture.new_furniture(parts_of(size_bytes) * PART_BYTES)
         pages, self.position, parts = stored or TableParts(0, 0, [])
         self._furniture.clock[0] = pages
         self._parts = self._furniture.entries.reshape(-1, _PART_ENTRIES, 2)
@@ -152,7 +145,7 @@ class SiteMemory:
         """Learn pages that are judged next, now; what was learned ahead is to be learned again."""
         with self._condition:
             for each in reversed(self._ahead):
-                take_out(self._furniture.entries, each.before)
+                furniture.take_out(self._furniture.entries, each.before)
                 self._furniture.clock[0] -= np.uint64(each.pages)
             self._ahead.clear()
             repeats, learned = self._learn(0, own)
@@ -163,7 +156,7 @@ class SiteMemory:
         count = int(own.ends[-1]) if len(own.ends) else 0
         repeats = np.empty(count, np.uint8)
         before = np.empty((count, 3), np.uint64)
-        learn_pages(self._furniture, own, repeats, before)
+        furniture.learn_pages(self._furniture, own, repeats, before)
         return repeats, _Learned(turn, before, len(own.ends))
 
     @contextmanager
@@ -172,22 +165,22 @@ class SiteMemory:
         with self._condition:
             clock = self._furniture.clock
             for each in reversed(self._ahead):
-                take_out(self._furniture.entries, each.before)
+                furniture.take_out(self._furniture.entries, each.before)
             pages = np.uint64(sum(each.pages for each in self._ahead))
             clock[0] -= pages
             try:
                 yield self._furniture
             finally:
                 for each in self._ahead:
-                    put_back(self._furniture.entries, each.before)
+                    furniture.put_back(self._furniture.entries, each.before)
                 clock[0] += pages
 
     def repeats(self, own: PageBlocks) -> Bytes:
         """Return the repeats of the blocks of pages that came next; nothing changes."""
-        with self.as_judged() as furniture:
+        with self.as_judged() as table:
             repeats, learned = self._learn(0, own)
-            take_out(furniture.entries, learned.before)
-            furniture.clock[0] -= np.uint64(learned.pages)
+            furniture.take_out(table.entries, learned.before)
+            table.clock[0] -= np.uint64(learned.pages)
         return repeats
 
     # ---- with the judge --------------------------------------------------------------------------
@@ -219,12 +212,12 @@ class SiteMemory:
 
     def to_flush(self, copy: int = 0) -> TableParts:
         """Return what changed since this copy was written, as of the pages that were judged."""
-        with self.as_judged() as furniture:
+        with self.as_judged() as table:
             numbers = np.flatnonzero(self._changed[copy])
             data = self._parts[numbers].astype("<u8").tobytes()
             self.stored[numbers] = True
             self._changed[copy] = False
-            pages, position = int(furniture.clock[0]), self.position
+            pages, position = int(table.clock[0]), self.position
         cut = (data[at : at + PART_BYTES] for at in range(0, len(data), PART_BYTES))
         return TableParts(pages, position, list(zip(numbers.tolist(), cut, strict=True)))
 

@@ -26,6 +26,7 @@ from streamer.kernel import (
     trailing_zeros,
     uint64,
 )
+from streamer.text import html
 from streamer.text.canonical import (
     CLASS_SHIFT,
     EXPANDED,
@@ -37,29 +38,7 @@ from streamer.text.canonical import (
     canonical_table,
 )
 from streamer.text.hints import HINTS, read_attributes
-from streamer.text.html import (
-    BLOCK,
-    CONTAINER,
-    LESS,
-    NOSCRIPT,
-    SLASH,
-    SPACE,
-    STATE_SIZE,
-    TRAITS,
-    UNKNOWN,
-    State,
-    after_tag,
-    begins_tag,
-    by_slot,
-    copy_text,
-    hidden,
-    name_number,
-    pass_no_tag,
-    pass_noscript,
-    read_name,
-    skip_attributes,
-    slot_of,
-)
+from streamer.text.html import after_tag, begins_tag, copy_text, hidden, read_name, slot_of
 from streamer.text.scan import INVALID, VECTOR_BYTES, Bytes, ascii_lanes, decode, find_byte
 
 Integers = npt.NDArray[np.int64]
@@ -71,18 +50,8 @@ REACH = 12
 DEPTH_MAX = 255
 
 SECTIONS = (
-    "nav",
-    "footer",
-    "header",
-    "aside",
-    "article",
-    "main",
-    "form",
-    "ul",
-    "ol",
-    "table",
-    "noscript",
-)
+    "nav", "footer", "header", "aside", "article", "main", "form", "ul", "ol", "table", "noscript",
+)  # fmt: skip
 _BITS = len(HINTS) + len(SECTIONS)
 
 # What a record holds. COUNTS: of the open elements, how many have each hint and are each section.
@@ -119,8 +88,8 @@ def _traits() -> dict[str, int]:
     return traits
 
 
-_ELEMENTS = by_slot(_traits())
-_LINK = name_number("a")
+_ELEMENTS = html.by_slot(_traits())
+_LINK = html.name_number("a")
 _ALL = 0xFFFFFFFFFFFFFFFF
 _ENDS = np.zeros(128, np.int64)  # whether an ASCII character ends a sentence
 _ENDS[list(b'.!?"')] = 1
@@ -238,9 +207,9 @@ def _count_ascii(text: Bytes, at: int, end: int, now: Integers, sums: Integers) 
     now[_IN_WORD] = int64(inside)
     sums[CHARACTERS] += at - start
     last = at - 1
-    while last > start and text[last] <= SPACE:
+    while last > start and text[last] <= html.SPACE:
         last -= 1
-    if text[last] > SPACE:
+    if text[last] > html.SPACE:
         now[_LAST] = _ENDS[text[last]]
     return at
 
@@ -252,7 +221,7 @@ def _count_text(text: Bytes, end: int, structure: Structure) -> None:
     at, before = now[_COUNTED], sums[WORDS]
     now[_COUNTED] = end
     start = at
-    while at < end and text[at] <= SPACE:  # often all that is between two tags
+    while at < end and text[at] <= html.SPACE:  # often all that is between two tags
         at += 1
     if at > start:
         sums[CHARACTERS] += at - start
@@ -344,7 +313,7 @@ def _leave(structure: Structure, depth: int) -> None:
         slot = now[_OPEN] % OPEN_MAX
         _count_bits(structure.counts, structure.bits[slot], -1)
         structure.bits[slot] = 0  # of one that the ring forgot nothing is left to count
-        structure.elements[slot] = UNKNOWN
+        structure.elements[slot] = html.UNKNOWN
         structure.parents[slot] = 0
 
 
@@ -379,40 +348,34 @@ def _note_tag(structure: Structure, element: int, kind: tuple[bool, bool], hints
 
 @inline_kernel
 def _pass_tag(
-    source: Bytes,
-    at: int,
-    end: int,
-    out: Bytes,
-    place: int,
-    state: State,
-    structure: Structure,
-    records: Records,
-) -> tuple[int, int]:
+    source: Bytes, at: int, end: int, out: Bytes, place: int, state: html.State,
+    structure: Structure, records: Records,
+) -> tuple[int, int]:  # fmt: skip
     """Pass a tag as html.py does, and note what it says."""
-    is_end = source[at + 1] == SLASH
+    is_end = source[at + 1] == html.SLASH
     number, stop = read_name(source, at + (2 if is_end else 1), end)
     element = slot_of(number)
-    traits = TRAITS[element]
+    traits = html.TRAITS[element]
     hints = int64(0)
-    if traits & BLOCK:
+    if traits & html.BLOCK:
         after, closes_itself, hints = read_attributes(source, stop, end)
     else:
-        after, closes_itself = skip_attributes(source, stop, end)
+        after, closes_itself = html.skip_attributes(source, stop, end)
     if after > end:
         return end, place
-    if traits & NOSCRIPT and not is_end and not closes_itself:
-        go_on = pass_noscript(source, after, end, state)
+    if traits & html.NOSCRIPT and not is_end and not closes_itself:
+        go_on = html.pass_noscript(source, after, end, state)
         if go_on > after:
             return go_on, place
     if number == _LINK and not hidden(state, at):
         _count_text(out, place, structure)
         structure.now[_IN_LINK] = not is_end
         structure.sums[LINKS] += not is_end
-    if traits & BLOCK and not hidden(state, at):
+    if traits & html.BLOCK and not hidden(state, at):
         _end_block(out, place, structure, records)
-        if not traits & CONTAINER:  # of which the end tag is hidden
+        if not traits & html.CONTAINER:  # of which the end tag is hidden
             _note_tag(structure, element, (is_end, closes_itself), hints)
-        out[place] = SPACE
+        out[place] = html.SPACE
         place += 1
     tag = (number, traits, stop, is_end, closes_itself)
     return after_tag(source, after, end, out, place, state, tag)
@@ -420,14 +383,9 @@ def _pass_tag(
 
 @kernel
 def _pass_page(
-    source: Bytes,
-    at: int,
-    end: int,
-    out: Bytes,
-    state: State,
-    structure: Structure,
+    source: Bytes, at: int, end: int, out: Bytes, state: html.State, structure: Structure,
     records: Records,
-) -> int:
+) -> int:  # fmt: skip
     """Do what `html_to_blocks` does: apart from it, which makes an array and counts references.
 
     Most of what is called here is inlined: a call hands over all arrays of `structure`, and there
@@ -436,13 +394,13 @@ def _pass_page(
     place = int64(0)
     while at < end:
         if hidden(state, at):
-            at = find_byte(source, at, end, LESS)
+            at = find_byte(source, at, end, html.LESS)
         else:
-            at, place = copy_text(source, at, end, out, place, LESS)
+            at, place = copy_text(source, at, end, out, place, html.LESS)
         if at < end and begins_tag(source, at, end):
             at, place = _pass_tag(source, at, end, out, place, state, structure, records)
         elif at < end:
-            at, place = pass_no_tag(source, at, end, out, place, state)
+            at, place = html.pass_no_tag(source, at, end, out, place, state)
     _end_block(out, place, structure, records)
     return place
 
@@ -458,5 +416,5 @@ def html_to_blocks(
     out[START:END], and blocks are ascending. Returns the place after the last byte written.
     """
     _clear(structure)
-    state = np.zeros(STATE_SIZE, np.int64)
+    state = np.zeros(html.STATE_SIZE, np.int64)
     return _pass_page(source, start, end, out, state, structure, records)

@@ -140,18 +140,14 @@ def _casefold(text: str) -> str:
     return IOTA_MARK.join(part.casefold() for part in text.split(IOTA_MARK))
 
 
-def _is_in_ranges(code_point: int, ranges: tuple[tuple[int, int], ...]) -> bool:
-    place = bisect_right(ranges, (code_point, CODE_POINTS)) - 1
-    return place >= 0 and code_point <= ranges[place][1]
-
-
 def class_of(character: str) -> int:
     """Return SEPARATOR, WORD, UNSPACED or MARK of one folded character."""
     kind = category(character)
     if kind[0] == "M":
         return MARK
     if character == "_" or kind[0] in "LN" or (kind != "Cn" and character.isalnum()):
-        return UNSPACED if _is_in_ranges(ord(character), _UNSPACED) else WORD
+        place = bisect_right(_UNSPACED, (ord(character), CODE_POINTS)) - 1
+        return UNSPACED if place >= 0 and ord(character) <= _UNSPACED[place][1] else WORD
     return SEPARATOR
 
 
@@ -175,7 +171,10 @@ def sign_table() -> CanonicalTable:
 @cache
 def _built_tables() -> tuple[CanonicalTable, CanonicalTable]:
     """Build both, in about a tenth of a second: most characters fold to themselves."""
-    assigned = _list_assigned()
+    code_points = np.r_[_ASSIGNED].astype(np.uint32)
+    code_points = code_points[np.searchsorted(_BOUNDS, code_points, side="right") % 2 == 1]
+    found = "".join(map(unicodedata.category, map(chr, code_points.tolist())))
+    assigned = code_points, np.frombuffer(found.encode(), "S2")
     code_points, text, categories = _visible(*assigned)
     entries = np.zeros(CODE_POINTS, np.uint32)
     for first, last in _VANISHING:
@@ -215,14 +214,6 @@ def _add_signs(
     starts = values[table.entries >> CLASS_SHIFT == EXPANDED]
     sequences[starts] = table.sequences[starts]  # these are lengths
     return CanonicalTable(entries, sequences, table.combining)
-
-
-def _list_assigned() -> tuple[Entries, npt.NDArray[np.bytes_]]:
-    """Return the assigned code points except those of private planes, and their categories."""
-    code_points = np.r_[_ASSIGNED].astype(np.uint32)
-    code_points = code_points[np.searchsorted(_BOUNDS, code_points, side="right") % 2 == 1]
-    found = "".join(map(unicodedata.category, map(chr, code_points.tolist())))
-    return code_points, np.frombuffer(found.encode(), "S2")
 
 
 def _visible(

@@ -48,17 +48,10 @@ _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "
 
 # WHATWG's name -> Python's codec, where Python's codec of that name is narrower or another one.
 _CODECS = {
-    "big5": "big5hkscs",
-    "euc-kr": "cp949",
-    "gbk": "gb18030",
-    "iso-8859-8-i": "iso-8859-8",
-    "macintosh": "mac-roman",
-    "shift_jis": "cp932",
-    "utf-16be": "utf-16-be",
-    "utf-16le": "utf-16-le",
-    "windows-874": "cp874",
-    "x-mac-cyrillic": "mac-cyrillic",
-}
+    "big5": "big5hkscs", "euc-kr": "cp949", "gbk": "gb18030", "iso-8859-8-i": "iso-8859-8",
+    "macintosh": "mac-roman", "shift_jis": "cp932", "utf-16be": "utf-16-be",
+    "utf-16le": "utf-16-le", "windows-874": "cp874", "x-mac-cyrillic": "mac-cyrillic",
+}  # fmt: skip
 _NO_CHARSETS = frozenset({"replacement", "x-user-defined"})
 
 
@@ -132,11 +125,6 @@ def _read_the_same(sample: bytes, one: str, other: str) -> bool:
     return len(texts[0]) == len(texts[1]) and differing <= foreign * DISAGREEMENT_MAX
 
 
-def _repair(sample: bytes, codec: str) -> bytes:
-    """Return a sample without what a codec fails on."""
-    return sample.decode(codec, "ignore").encode(codec, "ignore")
-
-
 def _sample(body: bytes) -> bytes:
     """Return a part of the page that has text outside ASCII, for the detector.
 
@@ -206,7 +194,7 @@ def _choose(body: bytes, labels: list[tuple[str, str]]) -> tuple[str, str]:
     # or to a single-byte one, which cannot fail. Show it a repaired sample.
     if _damage(sample, guess) > 0 or len(sample.decode(guess, "replace")) == len(sample):
         for codec, how in fitting:
-            whole = _repair(sample, codec)
+            whole = sample.decode(codec, "ignore").encode(codec, "ignore")
             if whole != sample and _read_the_same(whole, codec, _detect(whole)):
                 return codec, how
     if fitting and _high_bytes(sample) < HIGH_BYTES_MIN:

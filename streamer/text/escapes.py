@@ -23,16 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.kernel import kernel
-from streamer.text.scan import (
-    LARGEST,
-    LOW_SURROGATES,
-    REPLACEMENT,
-    SURROGATES,
-    SURROGATES_END,
-    Bytes,
-    copy_until,
-    put_code_point,
-)
+from streamer.text import scan
+from streamer.text.scan import LOW_SURROGATES, REPLACEMENT, SURROGATES, SURROGATES_END, Bytes
 
 AMPERSAND, SEMICOLON, NUMBER_SIGN = b"&;#"
 GROWTH = (6, 5)  # a value's bytes : its reference's bytes, at most
@@ -148,7 +140,7 @@ def _number(source: Bytes, start: int, end: int) -> tuple[int, int]:
     digits = at
     code = 0
     while at < end and _DIGIT[source[at]] < base:
-        code = min(code * base + _DIGIT[source[at]], LARGEST + 1)
+        code = min(code * base + _DIGIT[source[at]], scan.LARGEST + 1)
         at += 1
     if at == digits:
         return 0, start
@@ -162,12 +154,12 @@ def _put_number(code: int, out: Bytes, place: int) -> int:
     """Write the character of a numeric reference; what is no character writes nothing."""
     if code < len(_LOW_NUMBERS):
         code = _LOW_NUMBERS[code]
-        return place if code < 0 else put_code_point(code, out, place)
-    if code > LARGEST or SURROGATES <= code < SURROGATES_END:
-        return put_code_point(REPLACEMENT, out, place)
+        return place if code < 0 else scan.put_code_point(code, out, place)
+    if code > scan.LARGEST or SURROGATES <= code < SURROGATES_END:
+        return scan.put_code_point(REPLACEMENT, out, place)
     if _NONE[0] <= code < _NONE[1] or code & _NONE[2] == _NONE[2]:
         return place
-    return put_code_point(code, out, place)
+    return scan.put_code_point(code, out, place)
 
 
 @kernel
@@ -234,7 +226,7 @@ def unescape_json(source: Bytes, start: int, end: int, out: Bytes, place: int) -
     """
     at = start
     while True:
-        stop = copy_until(source, at, end, out, place, (BACKSLASH, BACKSLASH))
+        stop = scan.copy_until(source, at, end, out, place, (BACKSLASH, BACKSLASH))
         place += stop - at
         if stop == end:
             return place
@@ -258,4 +250,4 @@ def unescape_json(source: Bytes, start: int, end: int, out: Bytes, place: int) -
                     at += UNIT_BYTES
             if SURROGATES <= code < SURROGATES_END:
                 code = REPLACEMENT
-            place = put_code_point(code, out, place)
+            place = scan.put_code_point(code, out, place)

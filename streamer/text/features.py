@@ -93,17 +93,11 @@ class Sums(NamedTuple):
 def new_sums() -> Sums:
     """Return memory for pages; what no page has needed takes no room."""
     most = blocks.BLOCKS_MAX
-    return Sums(
-        np.zeros((1, _SUMS), np.int32),
-        np.empty((most + 1, _SUMS), np.int32),
-        np.empty((most, _SUMS), np.int32),
-        np.empty(most, np.int32),
-        np.empty(2 * most, np.int32),
-        np.empty((most + 1, 4), np.int32),
-        np.empty((most, 3), np.int32),
-        np.empty(_BITS, np.int32),
-        np.empty(KINDS_MAX + 1, np.int32),
-    )
+    shapes = (
+        (most + 1, _SUMS), (most, _SUMS), most, 2 * most, (most + 1, 4), (most, 3), _BITS,
+        KINDS_MAX + 1,
+    )  # fmt: skip
+    return Sums(np.zeros((1, _SUMS), np.int32), *(np.empty(each, np.int32) for each in shapes))
 
 
 @inline_kernel

@@ -38,7 +38,6 @@ HINTS: tuple[tuple[str, ...], ...] = (
     ("article", "story", "post", "entry", "news"),
     ("body", "content", "text", "main", "paragraph", "copy "),
 )  # fmt: skip
-WANTED_HINTS = 2  # the last ones speak for main text
 
 _CLASS, _ID, _ROLE, _ITEMPROP, _STYLE, _HIDDEN, _ARIA_HIDDEN = map(
     name_number, ("class", "id", "role", "itemprop", "style", "hidden", "aria-hidden")

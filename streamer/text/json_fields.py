@@ -23,13 +23,7 @@ from streamer.text.escapes import BACKSLASH, MEANING, UNIT_BYTES, code_unit
 from streamer.text.scan import VECTOR_BYTES, Bytes, find_byte, string_lane
 from streamer.text.slices import Slices
 
-QUOTE = 0x22
-OPEN_OBJECT = ord("{")
-CLOSE_OBJECT = ord("}")
-OPEN_ARRAY = ord("[")
-CLOSE_ARRAY = ord("]")
-COLON = ord(":")
-COMMA = ord(",")
+QUOTE, OPEN_OBJECT, CLOSE_OBJECT, OPEN_ARRAY, CLOSE_ARRAY, COLON, COMMA = b'"{}[]:,'
 DEPTH_MAX = 60  # a bit each of one word
 
 _SPACES = np.zeros(256, np.bool_)
@@ -252,22 +246,15 @@ def find_page_fields(messages: Slices, names: Names = PAGE_NAMES) -> FieldSpans:
     """Return the places of the fields of `messages`, in their block."""
     count = len(messages)
     found = FieldSpans(np.zeros(count, np.uint8), np.zeros((count, FIELDS, 2), np.int64))
-    _find_batch(messages.data, messages.starts, messages.ends, names, found.states, found.spans)
+    _find_batch(messages.data, messages.starts, messages.ends, names, found)
     return found
 
 
 @kernel
-def _find_batch(
-    data: Bytes,
-    starts: Spans,
-    ends: Spans,
-    names: Names,
-    states: npt.NDArray[np.uint8],
-    spans: Spans,
-) -> None:
+def _find_batch(data: Bytes, starts: Spans, ends: Spans, names: Names, found: FieldSpans) -> None:
     """Write the places of each message's fields, and what is known of it."""
     for i in range(starts.shape[0]):
-        states[i] = _find_fields(data, starts[i], ends[i], names, spans[i])
+        found.states[i] = _find_fields(data, starts[i], ends[i], names, found.spans[i])
 
 
 @kernel

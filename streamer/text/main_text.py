@@ -27,19 +27,8 @@ import numpy as np
 from streamer.errors import SettingsError
 from streamer.given_file import read_given
 from streamer.kernel import inline_kernel, int64, kernel
-from streamer.text import blocks
+from streamer.text import blocks, features
 from streamer.text.blocks import Records, Structure, html_to_blocks, new_structure
-from streamer.text.features import (
-    FEATURES,
-    FEATURES_VERSION,
-    SITE_FEATURES,
-    WORDS_OF_GROUP,
-    Sums,
-    fill_page,
-    fill_row,
-    new_sums,
-    sum_up,
-)
 from streamer.text.scan import VECTOR_BYTES, Bytes, copy_lanes
 from streamer.text.trees import LANES, SCORE_ONE, Forest, Integers, Rows, ask_trees, forest_of
 
@@ -64,7 +53,7 @@ class MainText(NamedTuple):
     forest: Forest
     structure: Structure
     records: Records
-    sums: Sums
+    sums: features.Sums
     rows: Rows  # int16[features, LANES]
     places: Integers  # int32[LANES], the blocks whose rows these are
     answers: Integers  # int32[LANES]
@@ -114,8 +103,8 @@ def begin_page(main: MainText) -> tuple[int, int]:
     count = int64(main.structure.now[blocks.COUNT])
     if count == 0 or count >= main.records.shape[0]:
         return int64(0), int64(0)
-    sum_up(main.records, count, main.sums)
-    fill_page(main.sums, main.rows)
+    features.sum_up(main.records, count, main.sums)
+    features.fill_page(main.sums, main.rows)
     return count, _measure_repeats(main, count) if main.repeats.shape[0] > 0 else int64(0)
 
 
@@ -123,8 +112,8 @@ def begin_page(main: MainText) -> tuple[int, int]:
 def fill_lane(main: MainText, page: tuple[int, int], at: int, asked: int, lane: int) -> None:
     """Write the row of block `at`, the asked one number `asked`; `begin_page` gave `page`."""
     count, share = page
-    rows, repeats, first = main.rows, main.repeats, len(FEATURES)
-    fill_row(main.records, at, count, main.sums, rows, lane)
+    rows, repeats, first = main.rows, main.repeats, len(features.FEATURES)
+    features.fill_row(main.records, at, count, main.sums, rows, lane)
     if repeats.shape[0] > 0:
         rows[first, lane] = min(repeats[asked], REPEATS_MAX)
         rows[first + 1, lane] = min(repeats[asked - 1], REPEATS_MAX) if asked else 0
@@ -185,7 +174,7 @@ def find_cut(main: MainText, count: int) -> tuple[int, int]:
     bins = main.bins
     for i in range(_BINS):
         bins[i] = 0
-    unit = int64(main.sums.page[0, WORDS_OF_GROUP]) // _COUNTED_WORDS + 1
+    unit = int64(main.sums.page[0, features.WORDS_OF_GROUP]) // _COUNTED_WORDS + 1
     total = int64(0)
     for i in range(count):
         if main.scores[i] > LEAST:
@@ -301,19 +290,15 @@ def block_spans(main: MainText, repeats: Bytes | None = None) -> tuple[bool, lis
 
 def new_main_text(model: Model) -> MainText:
     """Return memory for looking at pages; what no page has needed takes no room."""
-    features = len(SITE_FEATURES if model.knows_sites else FEATURES)
+    rows = len(features.SITE_FEATURES if model.knows_sites else features.FEATURES)
+    places, answers = np.zeros((2, LANES), np.int32)
+    repeats = np.zeros(blocks.BLOCKS_MAX + 1 if model.knows_sites else 0, np.uint8)
+    records = np.empty((blocks.BLOCKS_MAX, blocks.COLUMNS), np.int32)
+    scores, bins = np.empty(blocks.BLOCKS_MAX, np.int32), np.zeros(_BINS, np.int32)
     return MainText(
-        model.forest,
-        new_structure(),
-        np.empty((blocks.BLOCKS_MAX, blocks.COLUMNS), np.int32),
-        new_sums(),
-        np.zeros((features, LANES), np.int16),
-        np.zeros(LANES, np.int32),
-        np.zeros(LANES, np.int32),
-        np.empty(blocks.BLOCKS_MAX, np.int32),
-        np.zeros(_BINS, np.int32),
-        np.zeros(blocks.BLOCKS_MAX + 1 if model.knows_sites else 0, np.uint8),
-    )
+        model.forest, new_structure(), records, features.new_sums(),
+        np.zeros((rows, LANES), np.int16), places, answers, scores, bins, repeats,
+    )  # fmt: skip
 
 
 def model_of(trees: Sequence[Any], base: int, *, sites: bool = False) -> Model:
@@ -322,7 +307,11 @@ def model_of(trees: Sequence[Any], base: int, *, sites: bool = False) -> Model:
     Raises:
         ValueError: the rows do not fit them, or they have numbers that are too large.
     """
-    return Model(forest_of(trees, base, len(SITE_FEATURES if sites else FEATURES)), "", sites)
+    return Model(
+        forest_of(trees, base, len(features.SITE_FEATURES if sites else features.FEATURES)),
+        "",
+        sites,
+    )
 
 
 def read_model(path: Path | None = None) -> Model:
@@ -353,10 +342,10 @@ def model_in(content: bytes) -> Model:
     try:
         read = json.loads(content)
         version = read["features"]
-        if version == FEATURES_VERSION:
+        if version == features.FEATURES_VERSION:
             sites = bool(read.get("sites"))
             model = model_of(read["trees"], read["base"], sites=sites)
             return model._replace(digest=hashlib.blake2b(content, digest_size=8).hexdigest())
     except (KeyError, TypeError, OverflowError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from error
-    raise ValueError(f"it is for rows of version {version}, not {FEATURES_VERSION}")
+    raise ValueError(f"it is for rows of version {version}, not {features.FEATURES_VERSION}")

@@ -124,13 +124,8 @@ def _ascii_lanes(_context: Any, array: Any, _index: Any) -> Any:  # noqa: ANN401
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
         vector = _vector(context, builder, signature.args[0], *arguments)
-        kinds = (
-            (b"az", b"AZ", b"09", b"__"),
-            (b"!!", b",,", b"..", b":;", b"??"),
-            (b"AZ",),
-            (b"09",),
-            (b"\x80\xff",),
-        )
+        points = (b"!!", b",,", b"..", b":;", b"??")
+        kinds = ((b"az", b"AZ", b"09", b"__"), points, (b"AZ",), (b"09",), (b"\x80\xff",))
         bits = [_bits(builder, _lanes_in(builder, vector, *spans)) for spans in kinds]
         return context.make_tuple(builder, signature.return_type, bits)
 

@@ -33,18 +33,7 @@ from streamer.kernel import (
     uint32,
     uint64,
 )
-from streamer.text.canonical import (
-    CLASS_SHIFT,
-    EXPANDED,
-    IGNORED,
-    IOTA_MARK,
-    MARK,
-    SEPARATOR,
-    VALUE_MASK,
-    WORD,
-    canonical_table,
-    sign_table,
-)
+from streamer.text import canonical
 from streamer.text.scan import Bytes, decode, pack_code_point
 
 WINDOW_WORDS = 512  # of text that is classified at a time: it stays in the first-level cache
@@ -183,7 +172,7 @@ PIECE_MASK = (1 << 56) - 1
 NOT_PLAIN, SEPARATES = 0, 0xFF  # else the upper byte is 1 + bytes, which lie below
 PIECE_MAX = 7
 
-_IOTA_MARK = ord(IOTA_MARK)
+_IOTA_MARK = ord(canonical.IOTA_MARK)
 
 
 @inline_kernel
@@ -195,11 +184,13 @@ def size_of(piece: int) -> int:
 @kernel
 def _add(piece: int, entry: int, combining: Bytes) -> int:
     """Return a piece with one more character after it, NOT_PLAIN if that cannot be."""
-    kind, value = entry >> uint32(CLASS_SHIFT), entry & uint32(VALUE_MASK)
+    kind, value = entry >> uint32(canonical.CLASS_SHIFT), entry & uint32(canonical.VALUE_MASK)
     filled = size_of(piece) - uint64(1)
     packed, size = pack_code_point(value)
-    is_mark = kind == MARK and filled > 0 and combining[value] != 0 and value != _IOTA_MARK
-    if (kind != WORD and not is_mark) or filled + size > uint64(PIECE_MAX):
+    is_mark = (
+        kind == canonical.MARK and filled > 0 and combining[value] != 0 and value != _IOTA_MARK
+    )
+    if (kind != canonical.WORD and not is_mark) or filled + size > uint64(PIECE_MAX):
         return uint64(NOT_PLAIN)
     return (uint64(piece) | (packed << (uint64(8) * filled))) + (size << SIZE_SHIFT)
 
@@ -208,16 +199,16 @@ def _add(piece: int, entry: int, combining: Bytes) -> int:
 def piece_of(code: int, entries: Entries, sequences: Entries, combining: Bytes) -> int:
     """Return the piece of one code point."""
     entry = entries[code]
-    kind = entry >> uint32(CLASS_SHIFT)
+    kind = entry >> uint32(canonical.CLASS_SHIFT)
     empty = uint64(1) << SIZE_SHIFT
-    if kind == SEPARATOR:
+    if kind == canonical.SEPARATOR:
         return uint64(SEPARATES) << SIZE_SHIFT
-    if kind == IGNORED:
+    if kind == canonical.IGNORED:
         return empty
-    if kind != EXPANDED:
+    if kind != canonical.EXPANDED:
         return _add(empty, entry, combining)
     piece = empty
-    first = int64(entry & uint32(VALUE_MASK)) + 1
+    first = int64(entry & uint32(canonical.VALUE_MASK)) + 1
     for i in range(first, first + int64(sequences[first - 1])):
         piece = _add(piece, sequences[i], combining)
         if piece == NOT_PLAIN:
@@ -250,8 +241,8 @@ class TokenTables(NamedTuple):
 def token_tables(*, signs: bool = False) -> TokenTables:
     """Return the tables of the token kernel; `signs`: those by which signs are tokens."""
     if signs:
-        return TokenTables(*sign_table(), np.empty(0, np.uint64))
-    table = canonical_table()
+        return TokenTables(*canonical.sign_table(), np.empty(0, np.uint64))
+    table = canonical.canonical_table()
     return TokenTables(*table, pieces_of(*table))
 
 
@@ -320,14 +311,9 @@ def _decode_accented(
 
 @kernel
 def _collect_simple(
-    stretch: Segment,
-    window: TokenWindow,
-    pieces: Words,
-    first: int,
-    last: int,
-    halves: Words,
+    stretch: Segment, window: TokenWindow, pieces: Words, first: int, last: int, halves: Words,
     count: int,
-) -> int:
+) -> int:  # fmt: skip
     """Collect the tokens of runs [first, last) after `count` others; return where it stops.
 
     That is before the first run that is long or has other characters than ASCII, except one of two
@@ -357,15 +343,9 @@ def _collect_simple(
 
 @kernel
 def _collect_mixed(
-    stretch: Segment,
-    window: TokenWindow,
-    at: int,
-    stop: int,
-    pieces: Words,
-    halves: Words,
-    count: int,
-    room: int,
-) -> int:
+    stretch: Segment, window: TokenWindow, at: int, stop: int, pieces: Words, halves: Words,
+    count: int, room: int,
+) -> int:  # fmt: skip
     """Collect the tokens of a run [at, stop) after `count` others; return how many there are.
 
     The window begins where the stretch does. Returns -1 if a token is long or has a character that
@@ -410,18 +390,9 @@ def _keep_end(end: Words, seed: int, halves: Words, slot: int) -> None:
 
 @kernel
 def hash_short(  # noqa: PLR0913 - a kernel takes its arrays one by one
-    stretch: Segment,
-    seed: int,
-    window: TokenWindow,
-    pieces: Words,
-    halves: Words,
-    run: int,
-    runs: int,
-    out: Words,
-    count: int,
-    limit: int,
-    ends: Words,
-) -> tuple[int, int]:
+    stretch: Segment, seed: int, window: TokenWindow, pieces: Words, halves: Words, run: int,
+    runs: int, out: Words, count: int, limit: int, ends: Words,
+) -> tuple[int, int]:  # fmt: skip
     """Hash the tokens of runs from `run` on into out[count:limit]; return (next run, tokens).
 
     Stops before a run that has a long token or a character that is not plain, and where `out` is

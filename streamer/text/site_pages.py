@@ -116,12 +116,9 @@ def add_blocks(text: Bytes, host: int, main: MainText, own: PageBlocks, at: int)
 
 @allocating_kernel
 def _read_page(
-    body: tuple[Bytes, int, int],
-    marks: tuple[bool, bool],
-    unescaped: Bytes,
-    text: Bytes,
+    body: tuple[Bytes, int, int], marks: tuple[bool, bool], unescaped: Bytes, text: Bytes,
     main: MainText,
-) -> int:
+) -> int:  # fmt: skip
     """Write the text of one body to `text`, and its blocks to `main`; return where it ends."""
     source, start, end = body
     is_escaped, is_html = marks
@@ -137,14 +134,9 @@ def _read_page(
 
 @allocating_kernel
 def _read_pages(
-    bodies: tuple[Bytes, Places, Places],
-    marks: tuple[Marks, Marks],
-    hosts: Words,
-    unescaped: Bytes,
-    main: MainText,
-    texts: ReadTexts,
-    own: PageBlocks,
-) -> None:
+    bodies: tuple[Bytes, Places, Places], marks: tuple[Marks, Marks], hosts: Words,
+    unescaped: Bytes, main: MainText, texts: ReadTexts, own: PageBlocks,
+) -> None:  # fmt: skip
     """Read bodies (data, starts, ends) into `texts`, and list the asked blocks in `own`.
 
     `hosts` has a keyed hash of the host of each page, 0 for none: nothing is listed of such a page.
@@ -169,14 +161,9 @@ def _read_pages(
 
 @allocating_kernel
 def _choose_texts(
-    bodies: tuple[Bytes, Places, Places],
-    marks: tuple[Marks, Marks],
-    scratch: tuple[Bytes, Bytes],
-    main: MainText,
-    texts: ReadTexts,
-    repeats: tuple[Bytes, Places],
-    is_main: Marks,
-) -> None:
+    bodies: tuple[Bytes, Places, Places], marks: tuple[Marks, Marks], scratch: tuple[Bytes, Bytes],
+    main: MainText, texts: ReadTexts, repeats: tuple[Bytes, Places], is_main: Marks,
+) -> None:  # fmt: skip
     """Leave of each text what is main text, and write whether it is; bodies are as before."""
     data, starts, ends = bodies
     unescaped, again = scratch
@@ -201,26 +188,18 @@ def _choose_texts(
 
 
 def read_pages(
-    bodies: Slices,
-    marks: tuple[Marks, Marks],
-    hosts: Words,
-    urls: Words,
-    scratch: tuple[Bytes, Bytes],
-    main: MainText,
-) -> SitePages:
+    bodies: Slices, marks: tuple[Marks, Marks], hosts: Words, urls: Words,
+    scratch: tuple[Bytes, Bytes], main: MainText,
+) -> SitePages:  # fmt: skip
     """Read pages of the hosts and URLs that these are hashes of; 0: it has no host.
 
     `scratch` has room for the longest body (visible.py).
     """
     pages, size = len(bodies), int(bodies.lengths.sum())
-    texts = ReadTexts(
-        np.empty(scratch_bytes(size), np.uint8),
-        np.empty(pages, np.int64),
-        np.empty(pages, np.int64),
-        np.empty(pages, np.int64),
-        np.empty((size // _BLOCK_BYTES + blocks.BLOCKS_MAX, blocks.COLUMNS), np.int32),
-        np.empty(pages, np.int64),
-    )
+    starts, ends, counts, firsts = np.empty((4, pages), np.int64)
+    records = np.empty((size // _BLOCK_BYTES + blocks.BLOCKS_MAX, blocks.COLUMNS), np.int32)
+    text = np.empty(scratch_bytes(size), np.uint8)
+    texts = ReadTexts(text, starts, ends, counts, records, firsts)
     room = size // BLOCK_BYTES_MIN + pages
     own = PageBlocks(
         np.empty(room, np.uint64), np.empty(room, np.int32), np.empty(pages, np.int64), urls

@@ -17,42 +17,23 @@ import numpy.typing as npt
 
 from streamer.hashing import absorb, finish
 from streamer.kernel import inline_kernel, kernel, load_u64, uint32, uint64
+from streamer.text import canonical, short_tokens
 from streamer.text.canonical import (
     CLASS_SHIFT,
     EXPANDED,
     IGNORED,
-    IOTA_LETTER,
-    IOTA_MARK,
     MARK,
     SEPARATOR,
     UNSPACED,
     VALUE_MASK,
     WORD,
-    class_of,
-    fold,
-    is_ignorable,
-    is_sign,
 )
 from streamer.text.scan import INVALID, Bytes, decode, pack_code_point
-from streamer.text.short_tokens import (
-    LOW_BYTES,
-    TOKEN_FIELDS,
-    Entries,
-    Segment,
-    TokenTables,
-    TokenWindow,
-    Words,
-    ascii_size,
-    classify,
-    find_edges,
-    hash_short,
-    new_halves,
-    new_window,
-)
+from streamer.text.short_tokens import LOW_BYTES, Segment, TokenTables, Words, ascii_size
 
 MARKS_MAX = 30  # marks put into order together: Unicode's stream-safe limit (UAX #15, D4)
 SPARE = 64  # room in the output beyond its limit: what one code point can expand to
-_IOTA_MARK, _IOTA_LETTER = ord(IOTA_MARK), ord(IOTA_LETTER)
+_IOTA_MARK, _IOTA_LETTER = ord(canonical.IOTA_MARK), ord(canonical.IOTA_LETTER)
 
 # Where a text has fewer words, its signs are counted: navigation next to Braille has not as many.
 FEW_WORDS = 50
@@ -79,9 +60,11 @@ def _tokens(text: str, *, signs: bool) -> list[str]:
     result: list[str] = []
     current = ""
     unspaced = False
-    for character in (f for c in text if not is_ignorable(ord(c)) for f in fold(c)):
-        kind = class_of(character)
-        if signs and kind == SEPARATOR and is_sign(character):
+    for character in (
+        f for c in text if not canonical.is_ignorable(ord(c)) for f in canonical.fold(c)
+    ):
+        kind = canonical.class_of(character)
+        if signs and kind == SEPARATOR and canonical.is_sign(character):
             kind = UNSPACED
         if kind == MARK:
             current += character if current else ""
@@ -107,7 +90,7 @@ def in_canonical_order(token: str) -> str:
             run.clear()
         (run if unicodedata.combining(character) else result).append(character)
     ordered = "".join(result + sorted(run, key=unicodedata.combining))
-    return ordered.replace(IOTA_MARK, IOTA_LETTER)
+    return ordered.replace(canonical.IOTA_MARK, canonical.IOTA_LETTER)
 
 
 class Token(NamedTuple):
@@ -161,7 +144,7 @@ def _keep_end(ends: Words, place: int, token: Token) -> None:
 
 
 @inline_kernel
-def _keep_mark(marks: Entries, waiting: int, mark: int, combining: Bytes) -> int:
+def _keep_mark(marks: short_tokens.Entries, waiting: int, mark: int, combining: Bytes) -> int:
     """Insert a mark after those of its class or lower; return the number waiting."""
     i = waiting
     while i > 0 and combining[marks[i - 1]] > combining[mark]:
@@ -178,7 +161,7 @@ def _letter_of(mark: int) -> int:
 
 
 @inline_kernel
-def _push_marks(token: Token, marks: Entries, waiting: int) -> Token:
+def _push_marks(token: Token, marks: short_tokens.Entries, waiting: int) -> Token:
     """Feed the marks that are waiting, which are in order."""
     for i in range(waiting):
         packed, size = pack_code_point(_letter_of(marks[i]))
@@ -195,9 +178,9 @@ class TokenScratch(NamedTuple):
     one can append bytes to a token.
     """
 
-    window: TokenWindow
+    window: short_tokens.TokenWindow
     halves: Words
-    marks: Entries
+    marks: short_tokens.Entries
     half_read: npt.NDArray[np.int64]
     ends: Words
 
@@ -205,8 +188,10 @@ class TokenScratch(NamedTuple):
 def token_scratch(ends: int = 0) -> TokenScratch:
     """Return memory for the kernel to work in; `ends` is the size of the output, or 0 for none."""
     marks = np.empty(MARKS_MAX + 1, np.uint32)
-    states = np.empty((ends, TOKEN_FIELDS), np.uint64)
-    return TokenScratch(new_window(), new_halves(), marks, np.zeros(1, np.int64), states)
+    states = np.empty((ends, short_tokens.TOKEN_FIELDS), np.uint64)
+    return TokenScratch(
+        short_tokens.new_window(), short_tokens.new_halves(), marks, np.zeros(1, np.int64), states
+    )
 
 
 class View(NamedTuple):
@@ -224,10 +209,10 @@ class View(NamedTuple):
 
 
 @inline_kernel
-def _look(text: Bytes, place: int, end: int, window: TokenWindow) -> View:
+def _look(text: Bytes, place: int, end: int, window: short_tokens.TokenWindow) -> View:
     """Classify a window of the text from `place` on."""
-    window_end = whole_end = classify(text, place, end, window)
-    runs = find_edges(window, window_end - place)
+    window_end = whole_end = short_tokens.classify(text, place, end, window)
+    runs = short_tokens.find_edges(window, window_end - place)
     if window_end < end and runs and place + window.edges[2 * runs - 1] == window_end:
         runs -= 1
         whole_end = place + window.edges[2 * runs]
@@ -236,15 +221,9 @@ def _look(text: Bytes, place: int, end: int, window: TokenWindow) -> View:
 
 @kernel
 def hash_tokens(  # noqa: C901, PLR0912, PLR0915 - one loop over the text; a call a byte would double its cost
-    text: Bytes,
-    place: int,
-    end: int,
-    seed: int,
-    tables: TokenTables,
-    scratch: TokenScratch,
-    out: Words,
-    count: int,
-) -> tuple[int, int]:
+    text: Bytes, place: int, end: int, seed: int, tables: TokenTables, scratch: TokenScratch,
+    out: Words, count: int,
+) -> tuple[int, int]:  # fmt: skip
     """Hash the tokens of text[place:end] into out[count:]; return (next place, tokens in `out`).
 
     `text` has SLACK readable bytes after `end`. Each hash is mmh3.hash64(token as UTF-8, seed,
@@ -285,7 +264,7 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0915 - one loop over the text; a cal
                 while run < view.runs and view.first + window.edges[2 * run] < place:
                     run += 1
                 if run == 0 or view.first + window.edges[2 * run - 1] <= place:
-                    run, count = hash_short(
+                    run, count = short_tokens.hash_short(
                         Segment(text, view.first, end), seed, window, tables.pieces, halves,
                         run, view.runs, out, count, limit, ends,
                     )  # fmt: skip

@@ -14,20 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from streamer.kernel import allocating_kernel
+from streamer.text import main_text
 from streamer.text.blocks import html_to_blocks
 from streamer.text.escapes import unescape_json
 from streamer.text.html import html_to_text
-from streamer.text.main_text import (
-    LEAST,
-    MODEL,
-    SITE_MODEL,
-    BlockSpan,
-    MainText,
-    block_spans,
-    html_to_main_text,
-    new_main_text,
-    read_model,
-)
 from streamer.text.scan import VECTOR_BYTES, Bytes
 from streamer.text.slices import Slices
 from streamer.text.tokens import SLACK
@@ -50,14 +40,9 @@ _CANONICAL = re.compile(rb"<link\b[^>]*canonical", re.IGNORECASE)
 
 @allocating_kernel
 def visible_span(
-    data: Bytes,
-    start: int,
-    end: int,
-    flags: int,
-    unescaped: Bytes,
-    text: Bytes,
-    main: MainText | None,
-) -> tuple[Bytes, int, int, bool]:
+    data: Bytes, start: int, end: int, flags: int, unescaped: Bytes, text: Bytes,
+    main: main_text.MainText | None,
+) -> tuple[Bytes, int, int, bool]:  # fmt: skip
     """Return (array, start, end) of the text of one body, and whether it is the main text.
 
     It is the visible text, unless `main` is given and the page has a main text. The compiler knows
@@ -72,7 +57,7 @@ def visible_span(
         if main is None:
             end = html_to_text(source, start, end, text, 0)
         else:
-            end, is_main = html_to_main_text(source, start, end, text, main)
+            end, is_main = main_text.html_to_main_text(source, start, end, text, main)
         source, start = text, 0
     return source, start, end, is_main
 
@@ -102,14 +87,16 @@ def text_parts(body: Buffer, flags: int, repeats: Bytes | None = None) -> list[T
     """
     if not (flags & HTML and flags & MAIN):
         return [TextPart(visible_text(body, flags), counts=True)]
-    main = new_main_text(read_model(MODEL if repeats is None else SITE_MODEL))
+    main = main_text.new_main_text(
+        main_text.read_model(main_text.MODEL if repeats is None else main_text.SITE_MODEL)
+    )
     source = visible_array(body, flags & ESCAPED)
     whole = np.empty(scratch_bytes(len(source)), np.uint8)
     end = html_to_blocks(source, 0, len(source), whole, main.structure, main.records)
-    has_main, spans = block_spans(main, repeats)
+    has_main, spans = main_text.block_spans(main, repeats)
     spans = [span for span in spans if span.repeats or span.dropped or (has_main and span.counts)]
     found, at, rest = list[TextPart](), 0, TextPart("", counts=not has_main)
-    for span in (*spans, BlockSpan(end, end, LEAST, counts=False)):
+    for span in (*spans, main_text.BlockSpan(end, end, main_text.LEAST, counts=False)):
         own = TextPart("", span.counts, span.repeats, span.dropped)
         for first, last, part in ((at, span.start, rest), (span.start, span.end, own)):
             if first < last:
@@ -124,17 +111,12 @@ def visible_text(body: Buffer, flags: int) -> str:
     return visible_array(body, flags).tobytes().decode("utf-8", "replace")
 
 
-def visible_bytes(body: Buffer, flags: int) -> int:
-    """Return the length of `visible_text` in bytes, as verdicts have it (`text_bytes`)."""
-    return len(visible_array(body, flags))
-
-
 def visible_array(body: Buffer, flags: int) -> Bytes:
     """Return the text of a body as uint8; read-only, as the kernels have been compiled for."""
     size = len(body)
     data = Slices.joined([body]).data
     unescaped, text = np.empty((2, scratch_bytes(size)), np.uint8)
-    main = new_main_text(read_model()) if flags & MAIN else None
+    main = main_text.new_main_text(main_text.read_model()) if flags & MAIN else None
     array, start, end, _ = visible_span(data, 0, size, flags, unescaped, text, main)
     found = array[start:end]
     found.flags.writeable = False

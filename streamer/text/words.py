@@ -14,6 +14,7 @@ its first option is on, for a dictionary takes a third of a second to read.
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
@@ -23,19 +24,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from streamer.errors import needs_extra
-from streamer.text.canonical import (
-    MARK,
-    SEPARATOR,
-    UNSPACED,
-    WORD,
-    category,
-    class_of,
-    fold,
-    in_one_way,
-    is_assigned,
-    is_ignorable,
-    is_sign,
-)
+from streamer.text import canonical
+from streamer.text.canonical import MARK, SEPARATOR, UNSPACED, WORD
 from streamer.text.tokens import FEW_WORDS, in_canonical_order, signs_prevail, tokens
 from streamer.text.visible import HTML, MAIN
 
@@ -86,28 +76,9 @@ def stem_languages() -> frozenset[str]:
     return frozenset(snowballstemmer.algorithms())
 
 
-def stemmer(language: str) -> Callable[[str], str]:
-    """Return the Snowball stemmer of a language: a composed, lower-case word to its stem."""
-    with needs_extra("analysis", "stem"):
-        import snowballstemmer  # noqa: PLC0415 - an extra
-
-    stem: Callable[[str], str] = snowballstemmer.stemmer(language).stemWord
-    return stem
-
-
-def dictionary_form(word: str) -> str:
-    """Return a Russian word's dictionary form: of nouns the nominative singular."""
-    return str(_likeliest(word).normal_form)
-
-
-def is_adjective(word: str) -> bool:
-    """Return whether a Russian word is most likely an adjective."""
-    return _likeliest(word).tag.POS in ADJECTIVES
-
-
 def _likeliest(word: str) -> Any:  # noqa: ANN401 - pymorphy3 is untyped
     """Return the likeliest reading of a word; words out of the dictionary are guessed by ending."""
-    return _analyzer().parse(word)[0]
+    return _analyzer().parse(_compose(word))[0]
 
 
 @lru_cache(1)
@@ -154,7 +125,7 @@ def split_chunk(chunk: str, splitting: Splitting) -> tuple[Word, ...]:
                 first = first if current else place
                 current, last = current + piece, place + 1
                 unspaced = kind == UNSPACED or (kind == MARK and unspaced)
-            elif splitting.keep_punctuation and category(piece)[0] in "PS":
+            elif splitting.keep_punctuation and canonical.category(piece)[0] in "PS":
                 result.append(Word(piece, place, place + 1))
     if current:
         result.append(Word(in_canonical_order(current), first, last))
@@ -164,11 +135,11 @@ def split_chunk(chunk: str, splitting: Splitting) -> tuple[Word, ...]:
 @lru_cache(CHARACTERS_REMEMBERED)
 def _pieces(character: str, splitting: Splitting) -> tuple[tuple[str, int], ...]:
     """Return what a character is written as, each piece with its class."""
-    if is_ignorable(ord(character)):
+    if canonical.is_ignorable(ord(character)):
         return ()
-    kinds = [(piece, class_of(piece)) for piece in _read_written(character, splitting)]
+    kinds = [(piece, canonical.class_of(piece)) for piece in _read_written(character, splitting)]
     if splitting.signs:
-        kinds = [(s, UNSPACED if k == SEPARATOR and is_sign(s) else k) for s, k in kinds]
+        kinds = [(s, UNSPACED if k == SEPARATOR and canonical.is_sign(s) else k) for s, k in kinds]
     if splitting.split_unspaced:
         return tuple(kinds)
     return tuple((piece, WORD if kind == UNSPACED else kind) for piece, kind in kinds)
@@ -177,14 +148,14 @@ def _pieces(character: str, splitting: Splitting) -> tuple[tuple[str, int], ...]
 def _read_written(character: str, splitting: Splitting) -> str:
     """Return a character fully decomposed, folded as far as the options say."""
     if splitting.compatibility and splitting.fold_case:
-        return fold(character)
-    if not is_assigned(character):
+        return canonical.fold(character)
+    if not canonical.is_assigned(character):
         return character
     form: Literal["NFKD", "NFD"] = "NFKD" if splitting.compatibility else "NFD"
     result = unicodedata.normalize(form, character)
     if splitting.fold_case:
         result = unicodedata.normalize(form, result.casefold())
-    return in_one_way("".join(c for c in result if not is_ignorable(ord(c))))
+    return canonical.in_one_way("".join(c for c in result if not canonical.is_ignorable(ord(c))))
 
 
 _STOP = r"[.!?\u2026\u061f\u0964]"
@@ -261,7 +232,7 @@ class CanonicalOptions(BaseModel):
     @field_validator("synonyms")
     @classmethod
     def _single_words(cls, groups: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
-        for word in (word for group in groups for word in group):
+        for word in itertools.chain.from_iterable(groups):
             if len(tokens(word)) != 1:
                 raise ValueError(f"a synonym is a single word, not {word!r}; take it out")
         return groups
@@ -334,9 +305,9 @@ def _word_rule(options: CanonicalOptions) -> Callable[[str], str] | None:
 
     @lru_cache(REMEMBERED)
     def change(word: str) -> str:
-        if dropped and _fold(word) in dropped:
+        if dropped and "".join(tokens(word)) in dropped:
             return ""
-        if options.drop_adjectives and is_adjective(_compose(word)):
+        if options.drop_adjectives and _likeliest(word).tag.POS in ADJECTIVES:
             return ""
         result = base(word)
         return synonyms.get(result, result)
@@ -358,27 +329,25 @@ def _stop_list(language: str) -> Iterator[str]:
 def _base_rule(options: CanonicalOptions) -> Callable[[str], str]:
     """Return the function to a word's base: its stem, its dictionary form, or the word itself."""
     if options.stem is not None:
-        stem = stemmer(options.stem)
+        with needs_extra("analysis", "stem"):
+            import snowballstemmer  # noqa: PLC0415 - an extra
+
+        stem = snowballstemmer.stemmer(options.stem).stemWord
         return lambda word: _decompose(stem(_compose(word)))
     if options.lemmas:
-        return lambda word: _decompose(dictionary_form(_compose(word)))
+        return lambda word: _decompose(_likeliest(word).normal_form)
     return lambda word: word
 
 
 def _synonym_table(options: CanonicalOptions, base: Callable[[str], str]) -> Mapping[str, str]:
     """Return word -> first word of its group, both at their base; an earlier group wins."""
-    splitting = set(Splitting._fields)
-    plain = CanonicalOptions(**options.model_dump(include=splitting))
+    plain = CanonicalOptions(**options.model_dump(include=set(Splitting._fields)))
     table: dict[str, str] = {}
     for group in options.synonyms:
         based = [base(canonical_words(word, plain)[0]) for word in group]
         for word in based:
             table.setdefault(word, based[0])
     return table
-
-
-def _fold(word: str) -> str:
-    return "".join(tokens(word))
 
 
 def _compose(word: str) -> str:

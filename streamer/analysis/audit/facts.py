@@ -250,8 +250,7 @@ class LogReading:
             return int(np.searchsorted(record.numbers, mark))
         if record.start > mark:
             self.ahead += 1
-            furthest = self._furthest.get(record.source, 0)
-            self._furthest[record.source] = max(furthest, record.end)
+            self._furthest[record.source] = max(self._furthest.get(record.source, 0), record.end)
         else:
             self.repeats += 1
         return None

@@ -106,8 +106,7 @@ def open_target(folder: Path, pages: Sequence[str], settings: Settings) -> Itera
         references = stack.enter_context(
             closing(ReferenceIndexes(settings.also, index.fingerprint, index.identity))
         )
-        memory = settings.index_memory_bytes
-        yield FileTarget(index, catalogue, sources, parser, references, memory)
+        yield FileTarget(index, catalogue, sources, parser, references, settings.index_memory_bytes)
 
 
 def _find_obstacle(index: ReadIndex, catalogue: Catalogue) -> str:

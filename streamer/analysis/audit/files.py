@@ -61,12 +61,9 @@ class FileReport(facts.AuditReport):
 
 
 def verify_files(
-    target: FileTarget,
-    verdicts: Sequence[Path],
-    dead_letters: Sequence[Path],
-    threads: int,
+    target: FileTarget, verdicts: Sequence[Path], dead_letters: Sequence[Path], threads: int,
     progress: facts.Progress,
-) -> FileReport:
+) -> FileReport:  # fmt: skip
     """Audit an index of files, and the files that it has written.
 
     Raises:

@@ -14,7 +14,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -103,11 +103,8 @@ async def wait_until_settled(reader: Reader, names: Names, seconds: float) -> No
 
 
 async def _find_behind(reader: Reader, group: str, topic: str) -> int:
-    committed = await reader.committed(group, topic)
-    behind = 0
-    for partition, (start, end) in (await reader.all_bounds(topic)).items():
-        behind += end - committed.get(partition, start)
-    return behind
+    committed, bounds = await reader.committed(group, topic), await reader.all_bounds(topic)
+    return sum(end - committed.get(at, start) for at, (start, end) in bounds.items())
 
 
 Bounds = dict[int, tuple[int, int]]
@@ -169,8 +166,7 @@ async def _target(reader: Reader, options: VerifyOptions) -> tuple[AuditTarget, 
     identity = await _identity(reader, names)
     names = replace(names, per_partition=identity.per_partition)
     await wait_until_settled(reader, names, deadline - time.monotonic())
-    shards = names.shards(len(await reader.partitions(names.pages)))
-    logs = [names.log(shard) for shard in shards]
+    logs = [names.log(shard) for shard in names.shards(len(await reader.partitions(names.pages)))]
     signed = await reader.committed(names.sign_group, names.pages)
     applied = [
         (await reader.committed(names.shard_group(shard), log)).get(0, 0)
@@ -195,14 +191,10 @@ async def _target(reader: Reader, options: VerifyOptions) -> tuple[AuditTarget, 
 async def _wait_until_begun(reader: Reader, names: Names, deadline: float) -> None:
     """Wait until the first log has a record: then all topics of the index are there."""
     while time.monotonic() < deadline:
-        try:
+        with suppress(InputError):
             await reader.partitions(names.log(0))
-        except InputError:
-            begun = False
-        else:
-            begun = (await reader.bounds(names.log(0), 0))[1] > 0
-        if begun:
-            return
+            if (await reader.bounds(names.log(0), 0))[1] > 0:
+                return
         await asyncio.sleep(POLL_SECONDS)
 
 

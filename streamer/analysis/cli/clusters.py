@@ -9,24 +9,15 @@ from typing import Annotated, TextIO
 import typer
 from rich.table import Table
 
-from streamer.analysis.clusters import (
-    EARLIEST,
-    WRITERS,
-    Grouping,
-    Row,
-    Scope,
-    group,
-    numbering,
-    ranking,
-    rows,
-    suspects,
-)
+from streamer.analysis import clusters as clustering
+from streamer.analysis.cli import check_outputs
+from streamer.analysis.clusters import Grouping, Row, Scope
 from streamer.cli.options import Overwrite, command
 from streamer.cli.progress import amount_bar
 from streamer.cli.terminal import Terminal, figures, open_output
 from streamer.errors import InputError, SettingsError
 from streamer.run.large_clusters import SHARE_MIN, suspicion
-from streamer.run.output_checks import STANDARD_OUTPUT, check_new
+from streamer.run.output_checks import STANDARD_OUTPUT
 from streamer.run.verdict_lines import NO_PAGE, VerdictLine
 
 Policy = Annotated[
@@ -50,7 +41,7 @@ class Choice:
     """
 
     def __init__(self, policy: str) -> None:
-        self._rank, self._fields = ranking(policy)
+        self._rank, self._fields = clustering.ranking(policy)
         self._pages, self._lacking = 0, Counter[str]()
 
     def __call__(self, judged: VerdictLine) -> tuple[float, ...]:
@@ -79,15 +70,11 @@ class Choice:
 
 @command
 def clusters(
-    verdicts: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)],
-    *,
-    out: str = STANDARD_OUTPUT,
-    overwrite: Overwrite = False,
-    policy: Policy = EARLIEST,
-    scope: Scope = Scope.NONE,
-    every: Annotated[bool, typer.Option("--all")] = False,
+    verdicts: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)], *,
+    out: str = STANDARD_OUTPUT, overwrite: Overwrite = False, policy: Policy = clustering.EARLIEST,
+    scope: Scope = Scope.NONE, every: Annotated[bool, typer.Option("--all")] = False,
     warn_share: Annotated[float, typer.Option(min=0.0, max=1.0)] = SHARE_MIN,
-) -> None:
+) -> None:  # fmt: skip
     """Write the clusters of a verdict file, one line per page, the survivor of each cluster first.
 
     The file is read twice, and listed pages once more. Only listed pages take memory, up to 100
@@ -102,20 +89,21 @@ def clusters(
         every: List pages without duplicates too, as clusters of one page.
         warn_share: Warn of a cluster that holds this share of a source, 0 to 1.
     """
-    rank = Choice(policy)
-    write = writer(out, verdicts, overwrite=overwrite)
+    rank, write = Choice(policy), writer(out)
+    check_outputs([out], [str(verdicts)], overwrite=overwrite)
     size = verdicts.stat().st_size
     with amount_bar("reading verdicts", 2 * size) as report:
-        grouping = group(verdicts, rank, numbering(scope), report, alone=every)
+        grouping = clustering.group(
+            verdicts, rank, clustering.numbering(scope), report, alone=every
+        )
     rank.check()
-    write_clusters(out, write, grouping, rows(verdicts, grouping))
+    write_clusters(out, write, grouping, clustering.rows(verdicts, grouping))
     console = Terminal(stderr=True)
     console.print(_summary(grouping))
     rank.warn(console)
-    for suspect in suspects(verdicts, grouping, warn_share):
+    for suspect in clustering.suspects(verdicts, grouping, warn_share):
         who = f"survivor is {suspect.survivor}"
-        said = suspicion(suspect.source, suspect.pages, suspect.share, who)
-        console.warn(said)
+        console.warn(suspicion(suspect.source, suspect.pages, suspect.share, who))
 
 
 def write_clusters(out: str, write: Writer, grouping: Grouping, table: Iterator[Row]) -> None:
@@ -132,21 +120,18 @@ def write_clusters(out: str, write: Writer, grouping: Grouping, table: Iterator[
         file.flush()  # before a summary is printed
 
 
-def writer(out: str, verdicts: Path, option: str = "--out", *, overwrite: bool) -> Writer:
+def writer(out: str, option: str = "--out") -> Writer:
     """Return what writes the form that the name of the output asks for.
 
     Raises:
-        SettingsError: its ending is none that is known, it is the input, or it cannot be written.
+        SettingsError: its ending is none that is known.
     """
-    if out == STANDARD_OUTPUT:
-        return WRITERS[".jsonl"]
-    path = Path(out)
-    if path.suffix.lower() not in WRITERS:
-        raise SettingsError(f"{option} {out} must end in {', '.join(WRITERS)}, or be - for stdout.")
-    if path.exists() and path.samefile(verdicts):
-        raise SettingsError(f"{option} {out} is the file of the verdicts; name another one.")
-    check_new(out, overwrite=overwrite)
-    return WRITERS[path.suffix.lower()]
+    suffix = ".jsonl" if out == STANDARD_OUTPUT else Path(out).suffix.lower()
+    if suffix not in clustering.WRITERS:
+        raise SettingsError(
+            f"{option} {out} must end in {', '.join(clustering.WRITERS)}, or be - for stdout."
+        )
+    return clustering.WRITERS[suffix]
 
 
 def _count(table: Iterator[Row], report: Callable[[int], None]) -> Iterator[Row]:

@@ -60,15 +60,11 @@ class Picture:
 
 @command
 def evaluate(
-    datasets: list[str],
-    *,
-    methods: list[str] | None = None,
+    datasets: list[str], *, methods: list[str] | None = None,
     threshold: Annotated[float, typer.Option(min=0.01, max=1)] = THRESHOLD,
-    own_collection: bool = False,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
-    as_json: AsJson = False,
-    reader: PageReader,
-) -> None:
+    own_collection: bool = False, seed: Annotated[int, typer.Option(min=0)] = 0,
+    as_json: AsJson = False, reader: PageReader,
+) -> None:  # fmt: skip
     """Judge labelled pages by all methods; show accuracy, speed and memory.
 
     Each method makes one pass through the stream code with a temporary index. True duplicates are
@@ -121,16 +117,12 @@ CAPTION = "* the default"
 
 @command
 def tune(
-    *,
-    threshold: Annotated[float, typer.Option(min=0.01, max=0.99)] = THRESHOLD,
+    *, threshold: Annotated[float, typer.Option(min=0.01, max=0.99)] = THRESHOLD,
     hashes: Annotated[int, typer.Option(min=1, max=tuning.HASHES_MAX)] = 84,
     weight_fp: Annotated[float, typer.Option(min=0.0, max=1.0)] = tuning.WEIGHT_FP,
-    sample: list[str] | None = None,
-    shingle_width: Annotated[int, typer.Option(min=1, max=32)] = 5,
-    best: Annotated[int, typer.Option(min=1, max=20)] = 5,
-    picture: Picture,
-    reader: PageReader,
-) -> None:
+    sample: list[str] | None = None, shingle_width: Annotated[int, typer.Option(min=1, max=32)] = 5,
+    best: Annotated[int, typer.Option(min=1, max=20)] = 5, picture: Picture, reader: PageReader,
+) -> None:  # fmt: skip
     """Find the bands and rows with the least error for a threshold.
 
     Of all with bands x rows <= hashes, the best are those with the least weighted sum of the area
@@ -154,39 +146,24 @@ def tune(
     console = Terminal()
     shown = [*ranked]
     if not any(_mark(banding.bands, banding.rows) for banding in ranked):
-        default = tuning.weigh_banding(threshold, DEFAULT.bands, DEFAULT.rows, weight_fp)
-        shown.append(default)
+        shown.append(tuning.weigh_banding(threshold, DEFAULT.bands, DEFAULT.rows, weight_fp))
     console.print(_banding_table(shown, threshold))
     if sample:
-        trials = _trials_of_bandings(sample, shown, threshold, shingle_width, reader)
+        sources = reader.open(sample)
+        compile_with_bar()
+        bandings = [(banding.bands, banding.rows) for banding in shown]
+        total = sum(source.total_bytes or 0 for source in sources)
+        with amount_bar("signing the sample", total) as report:
+            trials = tuning.try_bandings(
+                sources, bandings, threshold, shingle_width, report, reader
+            )
+        if not trials[0].pages:
+            raise InputError(f"{', '.join(sample)}: no page that can be judged; give page files")
         console.print(_candidates_table(trials, threshold))
     if picture.plot is not None:
         draw_curves(ranked, threshold, picture.plot)
         console.say(f"The S-curves are in {picture.plot}.")
     console.say(_settings(ranked[0], threshold))
-
-
-def _trials_of_bandings(
-    sample: Sequence[str],
-    ranked: Sequence[tuning.BandChoice],
-    threshold: float,
-    shingle_width: int,
-    reader: PageReader,
-) -> list[tuning.BandTrial]:
-    """Return what the bandings find on the sample.
-
-    Raises:
-        StreamerError: it has no page, or as `PageReader.read`.
-    """
-    sources = reader.open(sample)
-    compile_with_bar()
-    bandings = [(banding.bands, banding.rows) for banding in ranked]
-    total = sum(source.total_bytes or 0 for source in sources)
-    with amount_bar("signing the sample", total) as report:
-        trials = tuning.try_bandings(sources, bandings, threshold, shingle_width, report, reader)
-    if not trials[0].pages:
-        raise InputError(f"{', '.join(sample)}: no page that can be judged; give page files")
-    return trials
 
 
 def _banding_table(ranked: Sequence[tuning.BandChoice], threshold: float) -> Table:

@@ -96,12 +96,9 @@ class HintOptions:
 
 @command
 def hints(
-    verdicts: Annotated[list[Path], typer.Argument(exists=True, dir_okay=False)],
-    *,
-    outputs: HintOutputs,
-    options: HintOptions,
-    reader: PageReader,
-) -> None:
+    verdicts: Annotated[list[Path], typer.Argument(exists=True, dir_okay=False)], *,
+    outputs: HintOutputs, options: HintOptions, reader: PageReader,
+) -> None:  # fmt: skip
     """Learn from verdicts which URLs of a host have the same content, so need not be fetched.
 
     Per host: parameters and path segments that do not change a page, soft errors (one page that
@@ -134,8 +131,7 @@ def hints(
                     if link := canonical_link(page.utf8, page.flags):
                         by_host.add_canonical(page.name, link)
         limits = HintLimits(options.error_max, options.support_min)
-        learned = by_host.hints(limits, with_links=options.pages is not None)
-        table = _write(learned, outputs)
+        table = _write(by_host.hints(limits, with_links=options.pages is not None), outputs)
     (console if outputs.names else Terminal()).print(table)
 
 

@@ -39,8 +39,7 @@ def default_threshold(method: type[Method[Any]]) -> float:
 
 def decision(method: type[Method[Any]]) -> str:
     """Return two sentences: how a method's sketches compare, and what makes a duplicate."""
-    least = default_threshold(method)
-    return f"Similarity: {MEASURES[method.measure]}. Threshold: {least:.4g}."
+    return f"Similarity: {MEASURES[method.measure]}. Threshold: {default_threshold(method):.4g}."
 
 
 @command

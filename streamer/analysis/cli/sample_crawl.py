@@ -82,8 +82,7 @@ def score(
     result = score_pages(
         table, verdicts, threshold, kinds, margin=margin, min_shingles=min_shingles
     )
-    report = _report(result, largest_clusters(read_verdicts(verdicts)))
-    show(report, _print, as_json=as_json)
+    show(_report(result, largest_clusters(read_verdicts(verdicts))), _print, as_json=as_json)
 
 
 def _figures(outcomes: ConfusionCounts) -> dict[str, Any]:
@@ -101,13 +100,11 @@ def _report(result: Score, clusters: list[Cluster]) -> dict[str, Any]:
     """Return all of a score as JSON values."""
     counts = ("kept", "missing", "repeats", "bad_representatives")
     return {
-        "threshold": result.threshold,
-        "all": _figures(result.outcomes),
+        "threshold": result.threshold, "all": _figures(result.outcomes),
         "outside_margin": _figures(result.clear),
         "kinds": {kind: _figures(one) for kind, one in sorted(result.kinds.items())},
-        **{name: getattr(result, name) for name in counts},
-        "clusters": clusters,
-    }
+        **{name: getattr(result, name) for name in counts}, "clusters": clusters,
+    }  # fmt: skip
 
 
 def _print(report: dict[str, Any]) -> None:

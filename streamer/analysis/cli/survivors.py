@@ -78,12 +78,8 @@ class Selection:
 @command
 def select(
     verdicts: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)],
-    pages: list[str],
-    *,
-    targets: SelectTargets,
-    selection: Selection,
-    reader: PageReader,
-) -> None:
+    pages: list[str], *, targets: SelectTargets, selection: Selection, reader: PageReader,
+) -> None:  # fmt: skip
     """Write one page of each cluster of a verdict file: a clean data set by another policy.
 
     Pages are written in the order of PAGES. A page that has no duplicate survives, and with
@@ -107,7 +103,7 @@ def select(
     targets.check([*(str(path) for path in (verdicts, selection.exclude_urls) if path), *files])
     if is_table:
         common_schema(out, _tables(out, sources), _KINDS_APART)
-    write_table = writer(clusters, verdicts, "--clusters", overwrite=True) if clusters else None
+    write_table = writer(clusters, "--clusters") if clusters else None
     excluded = selection.excluded()
     compile_with_bar()
     with amount_bar("reading verdicts", 2 * verdicts.stat().st_size) as report:

@@ -97,8 +97,7 @@ def verify(
         report, name = _verify_topics(pages or [], files, topics, settings)
     _print(report)
     if json is not None:
-        data = msgspec.json.format(msgspec.json.encode(report.as_json())) + b"\n"
-        write_file(json, data)
+        write_file(json, msgspec.json.format(msgspec.json.encode(report.as_json())) + b"\n")
     if report.broken:
         total = sum(check.violations for check in report.checks.values())
         raise StreamerError(
@@ -114,13 +113,9 @@ def _verify_topics(
     if pages or files.verdicts or files.dead_letters:
         raise SettingsError("Give --index with PAGES and --verdicts, or none of the three.")
     wanted = VerifyOptions(
-        quiet_connection_of(settings),
-        Names(settings.index_name, settings.input_topic),
-        page_parser(settings),
-        settled=topics.settled,
-        wait_s=topics.wait,
-        also=settings.also,
-    )
+        quiet_connection_of(settings), Names(settings.index_name, settings.input_topic),
+        page_parser(settings), settled=topics.settled, wait_s=topics.wait, also=settings.also,
+    )  # fmt: skip
     compile_with_bar()
     with count_bar() as progress:
         return asyncio.run(verify_index(wanted, progress)), settings.index_name

@@ -57,8 +57,7 @@ class FilterRules:
             _storm_filter("RegexURLNormalizer", {"urlNormalizers": normalizers}),
             _storm_filter("RegexURLFilter", {"urlFilters": self._refusing()}),
         ]
-        whole = {f"{_PACKAGE}.URLFilters": filters}
-        return msgspec.json.format(msgspec.json.encode(whole)) + b"\n"
+        return msgspec.json.format(msgspec.json.encode({f"{_PACKAGE}.URLFilters": filters})) + b"\n"
 
     def nutch(self, name: str) -> bytes:
         """Return a file for Nutch: by the ending of its name, of normalizers or of filters."""

@@ -127,13 +127,6 @@ class Evidence:
             self.differing += 1
             self.extra += len(contents) - 1
 
-    def add(self, other: Evidence) -> None:
-        """Count what another one has."""
-        self.same |= other.same
-        self.differing += other.differing
-        self.extra += other.extra
-        self.without |= other.without
-
     def holds(self, limits: HintLimits) -> bool:
         """Return whether a hint can be given."""
         return self.support >= limits.support_min and self.error <= limits.error_max

@@ -113,8 +113,11 @@ def _holds(evidence: ByDirectory, limits: HintLimits) -> bool:
 
 def _pool(evidence: ByDirectory) -> Evidence:
     whole = Evidence()
-    for each in evidence.values():
-        whole.add(each)
+    for own in evidence.values():
+        whole.same |= own.same
+        whole.differing += own.differing
+        whole.extra += own.extra
+        whole.without |= own.without
     return whole
 
 

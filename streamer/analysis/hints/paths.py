@@ -105,8 +105,6 @@ def without(address: Address, segment: str) -> Address:
 
 def drop_segments(bases: Bases, names: Sequence[str]) -> Bases:
     """Return the pages without the segments `names`; the first of each."""
-    if not names:
-        return bases
     left: Bases = {}
     for address, page in bases.items():
         short = address

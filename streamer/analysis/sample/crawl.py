@@ -181,8 +181,7 @@ class Crawl:
 
     def _boilerplate(self, rng: Random, ordinal: int) -> Planted:
         site = self._site(rng)
-        text = prose.write_article(rng, site.language, 4)
-        article = replace(text, title=site.name)
+        article = replace(prose.write_article(rng, site.language, 4), title=site.name)
         url = _address(rng, site.host)
         line = page_line(ordinal, url, site.render(article))
         return Planted(ordinal, url, Kind.BOILERPLATE, None, line)

@@ -28,7 +28,7 @@ import numpy.typing as npt
 from streamer.model import Location, Page
 from streamer.pages.files import Source
 from streamer.run.page_reader import DEFAULT_READER, PageReader
-from streamer.text.visible import ESCAPED, HTML, Buffer, visible_bytes
+from streamer.text.visible import ESCAPED, HTML, Buffer, visible_array
 
 SHINGLE_WIDTH = 5
 MIN_SHINGLES = 5  # pages with fewer are compared by equal token sequences only
@@ -202,13 +202,9 @@ class ReferencePages:
         return url in self._by_url
 
     def add(
-        self,
-        names: Sequence[str],
-        ordinal: int,
-        url: str,
-        exact: Exact,
+        self, names: Sequence[str], ordinal: int, url: str, exact: Exact,
         text_bytes: tuple[int, ...] = (),
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Append a page that verdicts may place in a file of any of `names`."""
         index = len(self.exact)
         self.exact.append(exact)
@@ -239,7 +235,7 @@ def pages_of(sources: Sequence[Source], reader: PageReader) -> ReferencePages:
         columns = batch.sequences, map(bytes.decode, batch.urls), batch.bodies, batch.flags
         for ordinal, url, body, flags in zip(*columns, strict=True):
             bodies, kinds = {bytes(body), _utf8(body).encode()}, {flags, flags & ~HTML}
-            lengths = tuple(visible_bytes(*each) for each in itertools.product(bodies, kinds))
+            lengths = tuple(len(visible_array(*each)) for each in itertools.product(bodies, kinds))
             pages.add(names, ordinal, url, shingler.exact(body_text(body, flags)), lengths)
     return pages
 

@@ -54,14 +54,10 @@ class Score:
 
 
 def score_pages(
-    table: ReferencePages,
-    verdicts: Path,
-    threshold: float = THRESHOLD,
-    kinds: Mapping[int, str] = MappingProxyType({}),
-    *,
-    margin: float = MARGIN,
+    table: ReferencePages, verdicts: Path, threshold: float = THRESHOLD,
+    kinds: Mapping[int, str] = MappingProxyType({}), *, margin: float = MARGIN,
     min_shingles: int = MIN_SHINGLES,
-) -> Score:
+) -> Score:  # fmt: skip
     """Score the verdicts of pages, in their order.
 
     `threshold` in (0, 1]. `kinds` say how pages were made, by their ordinals in the first file.
@@ -196,8 +192,7 @@ def _ranks(sets: list[Shingles]) -> list[Ranks]:
     """Number all shingles by rising frequency; return each set as ascending numbers."""
     if not sets:
         return []
-    joined = np.concatenate(sets)
-    _, inverse, counts = np.unique(joined, return_inverse=True, return_counts=True)
+    _, inverse, counts = np.unique(np.concatenate(sets), return_inverse=True, return_counts=True)
     rank = np.empty(len(counts), np.int64)
     rank[np.argsort(counts, kind="stable")] = np.arange(len(counts))
     parts = np.split(rank[inverse], np.cumsum([len(one) for one in sets])[:-1])

@@ -123,7 +123,7 @@ class IdfString(OneString[IdfStringParameters], name="idf_string"):
 
     def string(self, page: method.PageText) -> str:
         """Return the kept words, rarest first; their number is rounded up."""
-        shares = shares_for(self.parameters.collection, page.canonical)
+        shares = shares_for(self.parameters.collection)
         words = rarest_first(page.words, shares)
         kept = words[: math.ceil(len(words) * self.parameters.kept_percent / 100)]
         return " ".join(kept) if len(kept) >= self.parameters.min_words else ""
@@ -156,7 +156,7 @@ class LexiconParameters(StringParameters):
 
 def lexicon_words(page: method.PageText, parameters: LexiconParameters) -> list[str]:
     """Return the distinct words of a page that the dictionary has, by alphabet."""
-    shares = shares_for(parameters.collection, page.canonical)
+    shares = shares_for(parameters.collection)
     least, most = parameters.least_share, parameters.most_share
     return sorted(
         word
@@ -262,7 +262,7 @@ class OptimumFrequency(OneString[OptimumFrequencyParameters], name="optimum_freq
 
     def string(self, page: method.PageText) -> str:
         """Return the words of greatest weight by alphabet; empty if the page has fewer."""
-        shares = shares_for(self.parameters.collection, page.canonical)
+        shares = shares_for(self.parameters.collection)
         weights = self._weights(page.words, shares)
         if len(weights) < self.parameters.words:
             return ""
@@ -387,7 +387,7 @@ class Digests(OneString[DigestsParameters], name="digests", measure=method.Measu
         """Return the keywords of a page in the variant's order; none if it has fewer than N."""
         if self.parameters.variant is Variant.DESCRIPTION:
             return []
-        shares = shares_for(self.parameters.collection, page.canonical)
+        shares = shares_for(self.parameters.collection)
         top = top_keywords(page.words, shares, self.parameters.keywords)
         if len(top) < self.parameters.keywords:
             return []

@@ -9,25 +9,9 @@ import mmh3
 import numpy as np
 from pydantic import Field, model_validator
 
-from streamer.sketch.method import (
-    HASHES_MAX,
-    SLOTS_MAX,
-    Measure,
-    Method,
-    MethodSignature,
-    PageText,
-    Parameters,
-    pack_bottom,
-    pack_sample,
-    pack_slots,
-)
-from streamer.sketch.method_signer import (
-    Hashes,
-    block_hashes,
-    class_keys,
-    min_hashes,
-    resemblance_sketch,
-)
+from streamer.sketch import method, method_signer
+from streamer.sketch.method import Measure, Method, MethodSignature, PageText, Parameters
+from streamer.sketch.method_signer import Hashes
 from streamer.sketch.methods.hashes import hash64
 from streamer.sketch.methods.shingled import ShingledMethod, ShingleParameters
 from streamer.sketch.minhash import hash_shingles
@@ -36,19 +20,16 @@ from streamer.sketch.settings import HashSeeds, derive_seeds
 
 def _cut_bands(distinct: Hashes, rows: int, seeds: HashSeeds) -> MethodSignature:
     """Return keys from bands of so many min-hashes of a set, and its sketch."""
-    return MethodSignature(
-        block_hashes(min_hashes(distinct, seeds), rows, seeds.band_seed),
-        resemblance_sketch(distinct, seeds.sketch_mask),
-        distinct,
-    )
+    minima = method_signer.min_hashes(distinct, seeds)
+    keys = method_signer.block_hashes(minima, rows, seeds.band_seed)
+    sketch = method_signer.resemblance_sketch(distinct, seeds.sketch_mask)
+    return MethodSignature(keys, sketch, distinct)
 
 
 def _class_keys(method: ShingledMethod[Any], values: Hashes, drawn: Hashes) -> list[int]:
     """Return keys of one permutation; `drawn` modulo their number is the class of each value."""
     bands, rows = method.parameters.bands, method.parameters.rows
-    return class_keys(
-        values, drawn % np.uint64(bands * rows), bands, rows, method.shingler.seeds.band_seed
-    )
+    return method_signer.class_keys(values, drawn, bands, rows, method.shingler.seeds.band_seed)
 
 
 class MinHashParameters(Parameters):
@@ -91,7 +72,7 @@ class MinHash(Method[MinHashParameters], name="minhash", measure=Measure.RESEMBL
 class BottomKParameters(ShingleParameters):
     """The parameters of a bottom-k sketch."""
 
-    k: int = Field(default=64, ge=4, le=HASHES_MAX, description="hashes per page")
+    k: int = Field(default=64, ge=4, le=method.HASHES_MAX, description="hashes per page")
     bands: int = Field(default=14, ge=1, le=48, description="keys per page")
     rows: int = Field(default=4, ge=1, le=32, description="classes of hashes per key")
 
@@ -109,7 +90,7 @@ class BottomK(ShingledMethod[BottomKParameters], name="bottom_k", measure=Measur
         """Return the signature of a page: keys and sketch of its k least hashes."""
         hashes = self.shingler.hashes(page)[: self.parameters.k]
         keys = _class_keys(self, hashes, hashes)
-        return MethodSignature(keys, pack_bottom(hashes.tolist(), self.parameters.k))
+        return MethodSignature(keys, method.pack_bottom(hashes.tolist(), self.parameters.k))
 
 
 class OnePermutationParameters(ShingleParameters):
@@ -133,7 +114,7 @@ class OnePermutation(
     def sign(self, page: PageText) -> MethodSignature:
         """Return the signature of a page."""
         hashes = self.shingler.hashes(page)
-        sketch = resemblance_sketch(hashes, self.shingler.seeds.sketch_mask)
+        sketch = method_signer.resemblance_sketch(hashes, self.shingler.seeds.sketch_mask)
         return MethodSignature(_class_keys(self, hashes, hashes), sketch, hashes)
 
 
@@ -162,7 +143,7 @@ class ModP(ShingledMethod[ModPParameters], name="mod_p", measure=Measure.SAMPLE)
         if not len(kept):
             kept = hashes[:1]
         keys = _class_keys(self, kept, kept // np.uint64(wanted.p))
-        return MethodSignature(keys, pack_sample(kept.tolist()))
+        return MethodSignature(keys, method.pack_sample(kept.tolist()))
 
 
 class BandingParameters(ShingleParameters):
@@ -173,8 +154,8 @@ class BandingParameters(ShingleParameters):
 
     @model_validator(mode="after")
     def _check_bounds(self) -> BandingParameters:
-        if self.bands * self.rows > SLOTS_MAX:
-            raise ValueError(f"bands x rows is {SLOTS_MAX} at most, which a sketch holds")
+        if self.bands * self.rows > method.SLOTS_MAX:
+            raise ValueError(f"bands x rows is {method.SLOTS_MAX} at most, which a sketch holds")
         return self
 
 
@@ -195,10 +176,9 @@ class Banding(ShingledMethod[BandingParameters], name="banding", measure=Measure
     def sign(self, page: PageText) -> MethodSignature:
         """Return the signature of a page; of many min-hashes its sketch keeps 16 or 32 bits."""
         seeds = self.shingler.seeds
-        minima = min_hashes(self.shingler.hashes(page), seeds)
-        return MethodSignature(
-            block_hashes(minima, self.parameters.rows, seeds.band_seed), pack_slots(minima.tolist())
-        )
+        minima = method_signer.min_hashes(self.shingler.hashes(page), seeds)
+        keys = method_signer.block_hashes(minima, self.parameters.rows, seeds.band_seed)
+        return MethodSignature(keys, method.pack_slots(minima.tolist()))
 
 
 class WordsParameters(Parameters):

@@ -86,7 +86,7 @@ class SimHash(Method[SimHashParameters], name="simhash", measure=Measure.HAMMING
 
     def weights(self, page: PageText) -> Counter[int]:
         """Return the weight of each feature's hash."""
-        rarity = self._rarity(page)
+        rarity = self._rarity()
         result: Counter[int] = Counter()
         for feature, count in Counter(shingles(page.words, self.parameters.width)).items():
             hashed = hash64(feature.encode(), self._feature_seed, self.parameters.hash)
@@ -104,11 +104,11 @@ class SimHash(Method[SimHashParameters], name="simhash", measure=Measure.HAMMING
         keys = [hash64(block.to_bytes(8, "little"), seed) for block, seed in parts]
         return MethodSignature(keys, pack_bits(value, BITS))
 
-    def _rarity(self, page: PageText) -> Callable[[str], int]:
+    def _rarity(self) -> Callable[[str], int]:
         """Return what one occurrence of a feature weighs: by IDF the sum of its words' IDFs."""
         if self.parameters.weight is Weight.FREQUENCY:
             return lambda _feature: 1
-        shares = shares_for(self.parameters.collection, page.canonical)
+        shares = shares_for(self.parameters.collection)
         return lambda feature: sum(
             round(IDF_STEPS * idf(word, shares)) for word in feature.split(" ")
         )

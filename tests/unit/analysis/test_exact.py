@@ -1,12 +1,10 @@
 """Exact comparison of texts: shares of shingles, edits, shared fragments and their colours."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.analysis import exact
 from streamer.analysis.exact import Fragment, Span, find_shared_fragments, fit_width, jaccard
-from streamer.errors import SettingsError
 from streamer.sketch.methods.shingled import shingles
 from streamer.text.words import Word, canonical_words, words_with_spans
 
@@ -79,11 +77,6 @@ def test_uniqueness_is_the_share_of_places_whose_shingle_no_source_has(
     assert uniqueness.percentage == (100 * len(unique) / len(own) if own else 100.0)
     found = {str(n): sum(s in one for s in own) for n, one in enumerate(theirs)}
     assert uniqueness.by_source == {name: count for name, count in found.items() if count}
-
-
-def test_a_width_of_no_words_is_refused() -> None:
-    with pytest.raises(SettingsError, match="cannot be 0 wide"):
-        fit_width(0, 10)
 
 
 sizes = st.integers(1, 400)

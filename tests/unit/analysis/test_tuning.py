@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from streamer.analysis import tuning
 from streamer.config import load_settings
-from streamer.errors import SettingsError
 from streamer.pages.files import open_sources
 from streamer.sketch.settings import SignatureSettings
 from tests.unit.analysis.test_clusters import write
@@ -63,21 +62,6 @@ def test_the_widest_banding_has_most_rows_that_miss_next_to_nothing(threshold: f
     assert (
         rows == tuning.ROWS_MAX or tuning.detection_probability(threshold, bands, rows + 1) < 0.9999
     )
-
-
-@pytest.mark.parametrize(
-    ("threshold", "hashes", "weight", "named"),
-    [
-        (0.0, 84, 0.5, "threshold 0 "),
-        (1.0, 84, 0.5, "threshold 1 "),
-        (0.8, 0, 0.5, "not 0"),
-        (0.8, tuning.HASHES_MAX + 1, 0.5, "not 1537"),
-        (0.8, 84, 1.5, "weight 1.5"),
-    ],
-)
-def test_what_cannot_be_is_named(threshold: float, hashes: int, weight: float, named: str) -> None:
-    with pytest.raises(SettingsError, match=named):
-        tuning.rank_bandings(threshold, hashes, weight)
 
 
 def plain_pairs(keys: list[list[int]], bucket_max: int) -> set[tuple[int, int]]:

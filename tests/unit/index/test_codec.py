@@ -13,10 +13,10 @@ NUMBERS = [0, 1, 255, 256, (1 << 32) - 1, 1 << 32, (1 << 63) - 1]
 
 def state(**changed: object) -> codec.ShardState:
     fields = {
-        "settings": IndexSettings(threshold=0.9).pack(), "positions": {"pages:0": 7, "config": 1},
-        "verdicts": 3, "applied": 9, "next_row": 2, "refused": 1, "horizon": Horizon(5, 1),
+        "settings": IndexSettings(threshold=0.9).model_dump(), "horizon": Horizon(5, 1),
+        "verdicts": 3, "applied": 9, "next_row": 2, "refused": 1, "missing": {"pages:1": 9},
         "generation": (1, 2, 3), "forgotten": codec.PendingForget([("url", b"u", 2, "ask", 1)]),
-        "missing": {"pages:1": 9}, **changed,
+        "positions": {"pages:0": 7, "config": 1}, **changed,
     }  # fmt: skip
     return msgspec.convert(fields, codec.ShardState)
 

@@ -143,8 +143,6 @@ def test_a_collection_changes_what_is_rare() -> None:
     found = count_words(pages, DEFAULT)
     one = method("idf_string", {"collection": found, "min_words": 1, "kept_percent": 50}, SECRET)
     assert one.string(PageText("Cat incomprehensibilities")) == "cat"  # type: ignore[attr-defined]
-    with pytest.raises(SettingsError, match="other canonical options"):
-        one.sign(PageText("cat", canonical=CanonicalOptions(stem="english")))
 
 
 # ---- how rare words are without a collection -------------------------------------------------
