@@ -378,7 +378,8 @@ async def check_pages(reader: Reader, names: Names, origin: str | None = None) -
     if origin != found:
         raise StoreMismatch(
             f"The index {names.index} is of the pages in the topic with the id {origin}, the topic "
-            f"{names.pages} has the id {found}. Correct --input-topic, or --index-name."
+            f"{names.pages} has the id {found}. Name its topic with --input-topic, or the index of "
+            "this one with --index-name."
         )
 
 
@@ -411,7 +412,8 @@ async def topic_id(admin: AIOKafkaAdminClient, topic: str, patience_s: float = 5
         return await ask_again(partial(_ask_for_id, admin, topic), patience_s)
     except kafka_errors.IncompatibleBrokerVersion as error:
         raise StreamerError(
-            f"The brokers give no ids of topics, as for {topic}. Apache Kafka 3.0 or later does."
+            f"The brokers give no ids of topics, as for {topic}. Apache Kafka 3.0 or later is "
+            "needed."
         ) from error
     except kafka_errors.KafkaError as error:
         raise StreamerError(
