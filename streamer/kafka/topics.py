@@ -150,10 +150,11 @@ def pages_topic(name: str, partitions: int, replicas: int) -> Topic:
 def kept_topic(name: str, partitions: int, page_bytes_max: int, replicas: int) -> Topic:
     """Return the topic of copies of kept pages; whether they expire, or are compacted, is open."""
     config = {
-        "retention.ms": "-1", "retention.bytes": "-1",
+        "retention.ms": "-1",
+        "retention.bytes": "-1",
         "max.message.bytes": str(dead_letter_bytes_max(page_bytes_max)),
         "message.timestamp.type": "CreateTime",
-    }  # fmt: skip
+    }
     return Topic(name, partitions, replicas, config, any_count=True, may_expire=True)
 
 
@@ -163,9 +164,11 @@ def sites_topic(names: Names, partition: int, replicas: int) -> Topic:
     A start reads all of it, and the newest segment is never compacted, so segments are small.
     """
     config = {
-        "cleanup.policy": "compact", "segment.bytes": str(SITES_SEGMENT_BYTES),
-        "min.cleanable.dirty.ratio": "0.1", "max.message.bytes": str(MESSAGE_BYTES_MAX),
-    }  # fmt: skip
+        "cleanup.policy": "compact",
+        "segment.bytes": str(SITES_SEGMENT_BYTES),
+        "min.cleanable.dirty.ratio": "0.1",
+        "max.message.bytes": str(MESSAGE_BYTES_MAX),
+    }
     return Topic(names.sites(partition), 1, replicas, config, log=True)
 
 
@@ -346,9 +349,11 @@ class _TopicIdRequest(OwnRequest):
     RESPONSE_TYPE = _TopicIdResponse
     _TOPIC = (("topic_id", _Uuid), ("topic", types.CompactString()), ("tags", types.TaggedFields))
     SCHEMA = types.Schema(
-        ("topics", types.CompactArray(*_TOPIC)), ("allow_auto_topic_creation", types.Boolean),
-        ("include_topic_authorized_operations", types.Boolean), ("tags", types.TaggedFields),
-    )  # fmt: skip
+        ("topics", types.CompactArray(*_TOPIC)),
+        ("allow_auto_topic_creation", types.Boolean),
+        ("include_topic_authorized_operations", types.Boolean),
+        ("tags", types.TaggedFields),
+    )
 
 
 async def check_there(reader: Reader, names: Names) -> None:
