@@ -43,19 +43,30 @@ _NAMES_IN = {
     "config": ["Settings"],
     "deduplicator": ["Deduplicator"],
     "errors": [
-        "InputError", "InvalidPage", "SettingsError", "StoreDamaged", "StoreMismatch",
-        "StoreUnavailable", "StreamerError",
+        "InputError",
+        "InvalidPage",
+        "SettingsError",
+        "StoreDamaged",
+        "StoreMismatch",
+        "StoreUnavailable",
+        "StreamerError",
     ],
     "kafka.follow": ["follow"],
     "model": [
-        "DeadLetter", "KeptMatch", "Location", "Page", "Rejected", "Representative", "Verdict",
+        "DeadLetter",
+        "KeptMatch",
+        "Location",
+        "Page",
+        "Rejected",
+        "Representative",
+        "Verdict",
     ],
     "pages.program_pages": ["AnyPage"],
     "run.page_texts": ["ExtractedText", "TextBlock", "extract"],
     "run.verdict_files": ["read_verdicts"],
     "sketch.text_signer": ["Signature", "Signer"],
     "version": ["__version__"],
-}  # fmt: skip
+}
 _MODULE_OF = {name: module for module, names in _NAMES_IN.items() for name in names}
 __all__ = list(_MODULE_OF)
 

@@ -110,9 +110,12 @@ def _temporary_folder() -> Iterator[Path]:
 
 @contextmanager
 def open_engine(
-    folder: IndexFolder, catalogue: Catalogue, settings: Settings, parser: PageParser,
+    folder: IndexFolder,
+    catalogue: Catalogue,
+    settings: Settings,
+    parser: PageParser,
     references: ReferenceIndexes,
-) -> Iterator[Engine]:  # fmt: skip
+) -> Iterator[Engine]:
     """Start what judges pages in an open index with this catalogue; its threads end with it."""
     options = JudgeOptions(
         head_pages=settings.head_pages, index_memory=settings.index_memory_bytes,

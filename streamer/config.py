@@ -134,10 +134,13 @@ class Settings(
 
     @classmethod
     def settings_customise_sources(
-        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource, dotenv_settings: PydanticBaseSettingsSource,
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:  # fmt: skip
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Order the sources: flags, environment, file, preset."""
         del dotenv_settings, file_secret_settings
         file = TomlConfigSettingsSource(settings_cls, cls.config_file)
@@ -172,8 +175,10 @@ class Settings(
         numbers = {n: getattr(self, n) for n in ("shingle_width", "bands", "rows")}
         main = MAIN_TEXT if self.text == MAIN else ()
         own: dict[str, Any] = {
-            "text_rules": text_rules(self.site_rules), "exact": self.exact, "scope": self.scope,
-        }  # fmt: skip
+            "text_rules": text_rules(self.site_rules),
+            "exact": self.exact,
+            "scope": self.scope,
+        }
         if self.method == NATIVE and not (self.accept or self.method_option or self.canonical):
             return SignatureSettings(**numbers, **own, canonical=main, site_memory=self.site_memory)
         from streamer.sketch.scheme import check_exact, choose  # noqa: PLC0415 - imports all methods
@@ -204,14 +209,18 @@ class Settings(
         given, own = self.model_fields_set, self.signature
         return IndexSettings(
             threshold=self.threshold if "threshold" in given else own.threshold,
-            measure=own.measure, exact=own.exact,
+            measure=own.measure,
+            exact=own.exact,
             shingles_min=self.min_shingles if "min_shingles" in given else own.min_shingles,
-            bucket_max=self.bucket_max, candidates_max=self.candidates_max,
+            bucket_max=self.bucket_max,
+            candidates_max=self.candidates_max,
             expire_after_ms=round(1000 * seconds_of(self.expire_after)) if self.expire_after else 0,
-            keep_pages=self.keep_pages, track_changes=self.track_changes,
-            near_misses=self.near_misses, fallback_threshold=self._fallback_threshold,
+            keep_pages=self.keep_pages,
+            track_changes=self.track_changes,
+            near_misses=self.near_misses,
+            fallback_threshold=self._fallback_threshold,
             rules=self.site_rules,
-        )  # fmt: skip
+        )
 
     @property
     def _fallback_threshold(self) -> float:
@@ -247,9 +256,11 @@ class Settings(
         """Return what is set, by name, as JSON has it: defaults included, secrets left out."""
         values = self.model_dump(mode="json", exclude={"sasl_password", "registry_password"})
         values |= {
-            "threshold": self.index.threshold, "min_shingles": self.index.shingles_min,
-            "threads": self.signing_threads, "index_memory": self.index_memory_bytes,
-        }  # fmt: skip
+            "threshold": self.index.threshold,
+            "min_shingles": self.index.shingles_min,
+            "threads": self.signing_threads,
+            "index_memory": self.index_memory_bytes,
+        }
         return {name: value for name, value in values.items() if value not in (None, "", [])}
 
     @property

@@ -78,9 +78,12 @@ class Deduplicator:
     """
 
     def __init__(
-        self, index: str | os.PathLike[str] | None = None, *, settings: Settings | None = None,
+        self,
+        index: str | os.PathLike[str] | None = None,
+        *,
+        settings: Settings | None = None,
         **options: Unpack[Options],
-    ) -> None:  # fmt: skip
+    ) -> None:
         if settings is not None and options:
             raise SettingsError(f"Give settings or {next(iter(options))}=, not both.")
         if index is not None and not os.fspath(index):

@@ -56,9 +56,11 @@ def open_store(url: str, *, timeout: str, patient: bool = True) -> obstore.store
     if url.startswith("hf:"):
         url, headers = hub_address(url, "resolve"), hub_headers()
     options: obstore.store.ClientConfig = {
-        "timeout": timeout, "connect_timeout": "10s",
-        "allow_http": allowed or url.startswith("http:"), "default_headers": headers,
-    }  # fmt: skip
+        "timeout": timeout,
+        "connect_timeout": "10s",
+        "allow_http": allowed or url.startswith("http:"),
+        "default_headers": headers,
+    }
     retry: obstore.store.RetryConfig = {
         "max_retries": _RETRIES_MAX if patient else 0,
         "retry_timeout": _PATIENCE,

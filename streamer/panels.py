@@ -409,6 +409,16 @@ class RegistryPanel(BaseModel):
 
 
 PANELS: tuple[type[BaseModel], ...] = (
-    FieldsPanel, VerdictPanel, TextPanel, SignaturePanel, RunningPanel, KafkaPanel, WorkerPanel,
-    TopicsPanel, SnapshotPanel, HealthPanel, SecurityPanel, RegistryPanel,
-)  # fmt: skip
+    FieldsPanel,
+    VerdictPanel,
+    TextPanel,
+    SignaturePanel,
+    RunningPanel,
+    KafkaPanel,
+    WorkerPanel,
+    TopicsPanel,
+    SnapshotPanel,
+    HealthPanel,
+    SecurityPanel,
+    RegistryPanel,
+)

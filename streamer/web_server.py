@@ -57,9 +57,12 @@ class WebServer:
     def __init__(self, app: web.Application, **options: Any) -> None:  # noqa: ANN401 - aiohttp's
         app.middlewares.insert(0, self._note_request)
         self._runner = web.AppRunner(
-            app, access_log=None, keepalive_timeout=HEAD_SECONDS, lingering_time=_LINGER_SECONDS,
+            app,
+            access_log=None,
+            keepalive_timeout=HEAD_SECONDS,
+            lingering_time=_LINGER_SECONDS,
             **options,
-        )  # fmt: skip
+        )
         self._requests: dict[web.RequestHandler, web.Request] = {}
         self._listening: asyncio.Server | None = None
         self._most = connections_max()

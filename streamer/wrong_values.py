@@ -18,14 +18,22 @@ VARIABLES = "STREAMER_"  # how a variable of the environment begins
 
 # By pydantic's type of an error: what a value must be.
 _MUST_BE = {
-    "greater_than": "above {gt}", "greater_than_equal": "at least {ge}", "less_than": "below {lt}",
-    "less_than_equal": "at most {le}", "finite_number": "a finite number",
-    "literal_error": "{expected}", "enum": "{expected}",
-    "string_type": "text, in quotes where it is in a file", "bytes_type": "text",
-    "path_type": "a path", "tuple_type": "a list", "byte_size": "a number of bytes, as 512MiB",
-    "byte_size_unit": "a number of bytes, as 512MiB", "missing": "given",
+    "greater_than": "above {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than": "below {lt}",
+    "less_than_equal": "at most {le}",
+    "finite_number": "a finite number",
+    "literal_error": "{expected}",
+    "enum": "{expected}",
+    "string_type": "text, in quotes where it is in a file",
+    "bytes_type": "text",
+    "path_type": "a path",
+    "tuple_type": "a list",
+    "byte_size": "a number of bytes, as 512MiB",
+    "byte_size_unit": "a number of bytes, as 512MiB",
+    "missing": "given",
     UNKNOWN: "left out: there is none of this name",
-}  # fmt: skip
+}
 _KINDS = {"int": "a whole number", "float": "a number", "bool": "true or false"}
 
 # What Kubernetes puts into a pod's environment for a Service whose name begins with "streamer".

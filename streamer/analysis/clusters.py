@@ -171,9 +171,14 @@ class Grouping:
 
 
 def group(
-    path: Path, rank: Rank, scope: Callable[[str], int], progress: Progress = lambda _bytes: None,
-    *, alone: bool = False, note: Note = lambda _ref, _verdict: None,
-) -> Grouping:  # fmt: skip
+    path: Path,
+    rank: Rank,
+    scope: Callable[[str], int],
+    progress: Progress = lambda _bytes: None,
+    *,
+    alone: bool = False,
+    note: Note = lambda _ref, _verdict: None,
+) -> Grouping:
     """Return the clusters of a verdict file, of two or more pages; `alone`: of one, too.
 
     `rank` chooses the survivor; a cluster is split by the `scope` of its pages' URLs. Of

@@ -46,9 +46,12 @@ def side_by_side(report: Report, one: Sequence[Piece], other: Sequence[Piece]) -
         from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - an extra
 
     environment = Environment(
-        loader=PackageLoader("streamer.analysis", "."), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
+        loader=PackageLoader("streamer.analysis", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     environment.filters["visible"] = visible
     groups = sorted({piece.group for piece in one if piece.group is not None})
     return environment.get_template(TEMPLATE).render(
@@ -243,9 +246,13 @@ class Panel:
     """The methods to ask, made once for any number of pairs."""
 
     def __init__(
-        self, names: Iterable[str], options: MethodOptions, canonical: Sequence[str] = (), *,
+        self,
+        names: Iterable[str],
+        options: MethodOptions,
+        canonical: Sequence[str] = (),
+        *,
         exact: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Make what the names stand for: methods, presets, two as KEYS+ACCEPT, or `all` methods.
 
         Those that estimate resemblance decide as an index with `exact` does, if that is asked for.
@@ -311,10 +318,14 @@ def _result(
         (lambda: (hash_set(a.hashes), hash_set(b.hashes))) if by_sets else None,
     )  # fmt: skip
     return MethodResult(
-        name=name, similarity=decided / SIMILARITY_ONE, threshold=settings.threshold,
-        shared_keys=shared, keys=settings.bands,
-        duplicate=(same or shared > 0) and decided >= least, exact=exact,
-    )  # fmt: skip
+        name=name,
+        similarity=decided / SIMILARITY_ONE,
+        threshold=settings.threshold,
+        shared_keys=shared,
+        keys=settings.bands,
+        duplicate=(same or shared > 0) and decided >= least,
+        exact=exact,
+    )
 
 
 def compare_documents(one: Document, other: Document, width: int, panel: Panel) -> Report:

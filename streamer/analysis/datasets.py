@@ -66,10 +66,13 @@ def open_dataset(given: Path | str, reader: PageReader = DEFAULT_READER) -> Data
     pages = _pages_of(str(path), sources, reader)
     truth, pairs = folder / TRUTH_FILE, folder / PAIRS_FILE
     return Dataset(
-        path.stem if path.is_file() and path.name != PAGES_FILE else folder.resolve().name, sources,
-        reader, pages, read_kinds(truth) if truth.is_file() else {},
+        path.stem if path.is_file() and path.name != PAGES_FILE else folder.resolve().name,
+        sources,
+        reader,
+        pages,
+        read_kinds(truth) if truth.is_file() else {},
         frozenset(_read_labels(pairs, pages)) if pairs.is_file() else frozenset(),
-    )  # fmt: skip
+    )
 
 
 def _pages_of(name: str, sources: Sequence[Source], reader: PageReader) -> ReferencePages:

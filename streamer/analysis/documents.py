@@ -51,9 +51,12 @@ def page_texts(
 
 
 def find_texts(
-    reader: PageReader, sources: Sequence[Source], names: Collection[str],
-    progress: Callable[[int], None] = lambda _bytes: None, urls: Mapping[str, str] | None = None,
-) -> dict[str, Body]:  # fmt: skip
+    reader: PageReader,
+    sources: Sequence[Source],
+    names: Collection[str],
+    progress: Callable[[int], None] = lambda _bytes: None,
+    urls: Mapping[str, str] | None = None,
+) -> dict[str, Body]:
     """Return the first page with each name: a URL, or `source:number` with the file's name.
 
     A file that is called otherwise is known by its name without the folder, because files may have

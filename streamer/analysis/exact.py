@@ -257,12 +257,15 @@ def compare_words(one: Sequence[str], other: Sequence[str], width: int) -> Compa
     first, second = shingles(one, fitted), shingles(other, fitted)
     a, b = frozenset(first), frozenset(second)
     return Comparison(
-        width=fitted, shingles=(len(first), len(second)), shared=len(a & b),
-        dice_percentage=dice_percentage(first, second), jaccard=jaccard(a, b),
+        width=fitted,
+        shingles=(len(first), len(second)),
+        shared=len(a & b),
+        dice_percentage=dice_percentage(first, second),
+        jaccard=jaccard(a, b),
         containment=(containment(a, b), containment(b, a)),
         covered=(covered_share(first, b, fitted), covered_share(second, a, fitted)),
         bag=bag_resemblance(one, other),
-    )  # fmt: skip
+    )
 
 
 def fit_width(width: int, *lengths: int) -> int:

@@ -153,9 +153,12 @@ class Survivors:
 
 
 def find_survivors(
-    verdicts: Path, rank: Rank, scope: Callable[[str], int], excluded: frozenset[str] = frozenset(),
+    verdicts: Path,
+    rank: Rank,
+    scope: Callable[[str], int],
+    excluded: frozenset[str] = frozenset(),
     progress: Progress = lambda _bytes: None,
-) -> tuple[Grouping, Survivors]:  # fmt: skip
+) -> tuple[Grouping, Survivors]:
     """Return the clusters of a verdict file, as `group` does, and the survivors.
 
     A page whose URL is `excluded` is chosen in no cluster that has another page.

@@ -85,9 +85,11 @@ def _select_one(name: str, collection: Path | None) -> Selected:
     signature = choose(both, options=options).model_copy(update={"exact": exact})
     check_exact(signature)
     rules = IndexSettings(
-        threshold=signature.threshold, measure=signature.measure,
-        shingles_min=signature.min_shingles, exact=signature.exact,
-    )  # fmt: skip
+        threshold=signature.threshold,
+        measure=signature.measure,
+        shingles_min=signature.min_shingles,
+        exact=signature.exact,
+    )
     return Selected(name, signature, rules)
 
 
@@ -193,9 +195,12 @@ class _Measuring:
 
 
 def try_method(
-    yardstick: Yardstick, method: Selected, *, seed: int = 0,
+    yardstick: Yardstick,
+    method: Selected,
+    *,
+    seed: int = 0,
     progress: Callable[[int], None] = lambda _pages: None,
-) -> Trial:  # fmt: skip
+) -> Trial:
     """Judge a dataset by a method; `progress` gets the pages judged so far.
 
     Raises:
@@ -208,13 +213,16 @@ def try_method(
         scored = score_pages(dataset.pages, verdicts, yardstick.threshold, dataset.kinds)
     labels, labelled = scored.labels, dataset.labelled
     return Trial(
-        dataset.name, method.name, ratios(scored.outcomes),
+        dataset.name,
+        method.name,
+        ratios(scored.outcomes),
         ratios(datasets.pair_outcomes(labels, yardstick.pairs)),
         datasets.adjusted_rand_index(labels, yardstick.labels),
         (datasets.count_shared_pairs(labels, labelled), len(labelled)) if labelled else None,
         {kind: ratios(one) for kind, one in sorted(scored.kinds.items())},
-        len(dataset.pages) / seconds, signer.bytes / max(1, signer.pages),
-    )  # fmt: skip
+        len(dataset.pages) / seconds,
+        signer.bytes / max(1, signer.pages),
+    )
 
 
 def secret_of(seed: int) -> bytes:

@@ -123,10 +123,13 @@ class BandTrial(NamedTuple):
 
 
 def try_bandings(
-    sources: Sequence[Source], bandings: Sequence[tuple[int, int]], threshold: float,
-    shingle_width: int = 5, progress: Progress = lambda _bytes: None,
+    sources: Sequence[Source],
+    bandings: Sequence[tuple[int, int]],
+    threshold: float,
+    shingle_width: int = 5,
+    progress: Progress = lambda _bytes: None,
     reader: PageReader = DEFAULT_READER,
-) -> list[BandTrial]:  # fmt: skip
+) -> list[BandTrial]:
     """Return what each (bands, rows) finds on the pages of `sources`, in the order given.
 
     Raises:

@@ -63,9 +63,11 @@ CHARACTERS_SHOWN = 400  # of a record
 _decode = msgspec.json.Decoder(DeadLetter).decode
 
 dead_letters = typer.Typer(
-    cls=Group, help="Show why records could not be judged, export them, and send them again.",
-    no_args_is_help=True, rich_markup_mode="rich",
-)  # fmt: skip
+    cls=Group,
+    help="Show why records could not be judged, export them, and send them again.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
 
 Files = Annotated[
     list[Path] | None,
@@ -185,9 +187,12 @@ def tally(letters: Iterable[DeadLetter]) -> list[CodeTally]:
 @dead_letters.command("list", cls=Command)
 @command
 def list_letters(
-    files: Files = None, *, choice: LetterChoice, json: bool = False,
+    files: Files = None,
+    *,
+    choice: LetterChoice,
+    json: bool = False,
     settings: Annotated[Settings, "input_topic", "brokers", SECURITY],
-) -> None:  # fmt: skip
+) -> None:
     """Count dead letters by code and source, with an example and a remedy for each.
 
     To judge them again, give a file of dead letters to `streamer replay`, or send those of a worker
@@ -232,11 +237,15 @@ def escape(text: str) -> str:
 @dead_letters.command(cls=Command)
 @command
 def show(
-    files: Files = None, *, choice: LetterChoice,
-    limit: Annotated[int | None, typer.Option(min=1)] = None, out: str | None = None,
-    overwrite: Overwrite = False, json: bool = False,
+    files: Files = None,
+    *,
+    choice: LetterChoice,
+    limit: Annotated[int | None, typer.Option(min=1)] = None,
+    out: str | None = None,
+    overwrite: Overwrite = False,
+    json: bool = False,
     settings: Annotated[Settings, "input_topic", "brokers", SECURITY],
-) -> None:  # fmt: skip
+) -> None:
     """Show dead letters with their records, escaped and shortened; with --out, only the records.
 
     Records of WARC and ARC files are not lines, so nothing is added to them. Once the mapping is
@@ -320,10 +329,13 @@ def _bytes(letter: DeadLetter, text: str) -> bytes:
 @dead_letters.command(cls=Command)
 @command
 def retry(
-    *, choice: LetterChoice, offsets: str | None = None,
-    max_retries: Annotated[int, typer.Option(min=1)] = 3, dry_run: bool = False,
+    *,
+    choice: LetterChoice,
+    offsets: str | None = None,
+    max_retries: Annotated[int, typer.Option(min=1)] = 3,
+    dry_run: bool = False,
     settings: Annotated[Settings, "input_topic", "brokers", SECURITY],
-) -> None:  # fmt: skip
+) -> None:
     """Send dead letters of a worker to the topic of pages again, with their keys and bytes.
 
     Use it once the workers have the right mapping. It prints the offsets at which the next run must

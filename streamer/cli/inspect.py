@@ -89,11 +89,15 @@ def describe(store: Store, meta: StoreMeta, number: int = 0) -> dict[str, Any]:
     """Return what the index of a shard holds, as JSON values."""
     shard = unpack_state(meta.state)
     return {
-        "format": meta.format, "identity": _name_identity(meta.identity), "flushes": meta.seq,
-        "settings": settings_by_name(shard.settings), "bytes": store.size_bytes(),
-        "position": _positions(store, meta, shard), "url_versions": store.url_count,
+        "format": meta.format,
+        "identity": _name_identity(meta.identity),
+        "flushes": meta.seq,
+        "settings": settings_by_name(shard.settings),
+        "bytes": store.size_bytes(),
+        "position": _positions(store, meta, shard),
+        "url_versions": store.url_count,
         "shards": [{"shard": number, **_describe_shard(store, meta, shard)}],
-    }  # fmt: skip
+    }
 
 
 def _name_identity(identity: Mapping[str, str | int | float]) -> index_folder.Identity:
@@ -113,10 +117,11 @@ def settings_by_name(settings: dict[str, Any] | None) -> dict[str, Any] | None:
     named = {_SETTING_NAMES.get(name, name): value for name, value in whole.model_dump().items()}
     age = whole.expire_after_ms // 1000
     own = {
-        "measure": whole.measure.name.lower(), "rules": "; ".join(map(str, whole.rules)),
+        "measure": whole.measure.name.lower(),
+        "rules": "; ".join(map(str, whole.rules)),
         "also": "; ".join(map(str, whole.also)),
         "expire_after": duration_of(age) if age else "never",
-    }  # fmt: skip
+    }
     return named | own
 
 
@@ -143,13 +148,16 @@ def _describe_shard(store: Store, meta: StoreMeta, shard: ShardState) -> dict[st
     bucket_max = shard.settings["bucket_max"] if shard.settings else 0
     powers = np.bincount(np.ceil(np.log2(sizes)).astype(np.int64)).tolist()
     return {
-        "pages_kept": meta.rows, "postings": meta.postings, "postings_frozen": frozen.count,
-        "generations": len(frozen.generations), "filter_bytes": frozen.filter_bytes,
+        "pages_kept": meta.rows,
+        "postings": meta.postings,
+        "postings_frozen": frozen.count,
+        "generations": len(frozen.generations),
+        "filter_bytes": frozen.filter_bytes,
         "buckets": len(sizes),
         "buckets_by_size": {f"<= {1 << i}": int(n) for i, n in enumerate(powers) if n},
         "buckets_saturated": int(np.count_nonzero(sizes >= bucket_max)),
         "postings_refused": shard.refused,
-    }  # fmt: skip
+    }
 
 
 def _print(report: dict[str, Any]) -> None:

@@ -75,10 +75,15 @@ def worker(
 
 @command
 def produce(
-    pages: list[str], *, topic: str, partitions: Annotated[int, typer.Option(min=1)] = 4,
-    replicas: Annotated[int, typer.Option(min=1)] = 1, key: str = "", reader: PageReader,
+    pages: list[str],
+    *,
+    topic: str,
+    partitions: Annotated[int, typer.Option(min=1)] = 4,
+    replicas: Annotated[int, typer.Option(min=1)] = 1,
+    key: str = "",
+    reader: PageReader,
     settings: Annotated[Settings, "value", "brokers", SECURITY],
-) -> None:  # fmt: skip
+) -> None:
     """Send the pages of files to a Kafka topic, keyed by URL or by what they share.
 
     Lines are sent as they are, even malformed ones. WARC records become messages of the page
@@ -129,9 +134,11 @@ def produce(
 
 @command
 def tail(
-    *, limit: Annotated[int | None, typer.Option(min=1)] = None, new_only: bool = False,
+    *,
+    limit: Annotated[int | None, typer.Option(min=1)] = None,
+    new_only: bool = False,
     settings: Annotated[Settings, "index_name", "brokers", SECURITY],
-) -> None:  # fmt: skip
+) -> None:
     """Print verdicts as JSON lines, existing ones first, then new ones as they arrive.
 
     Example: streamer tail --limit 10 --index-name streamer

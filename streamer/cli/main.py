@@ -32,26 +32,39 @@ if TYPE_CHECKING:
 # what that has under the command's own name.
 PANELS = {
     "Judge pages": {
-        "replay": "cli.replay", "spark": "cli.spark", "worker": "cli.kafka_commands",
-        "produce": "cli.kafka_commands", "tail": "cli.kafka_commands",
-        "select": "analysis.cli.survivors", "text": "analysis.cli.text",
+        "replay": "cli.replay",
+        "spark": "cli.spark",
+        "worker": "cli.kafka_commands",
+        "produce": "cli.kafka_commands",
+        "tail": "cli.kafka_commands",
+        "select": "analysis.cli.survivors",
+        "text": "analysis.cli.text",
     },
     "Keep an index": dict.fromkeys(["snapshot", "restore", "trim-log", "forget"], "cli.upkeep"),
     "Look inside": {
-        "console": "console.command", "inspect": "cli.inspect", "check": "cli.inspect",
-        "verify": "analysis.cli.verify", "clusters": "analysis.cli.clusters",
-        "hints": "analysis.cli.hints", "explain": "analysis.cli.explain",
+        "console": "console.command",
+        "inspect": "cli.inspect",
+        "check": "cli.inspect",
+        "verify": "analysis.cli.verify",
+        "clusters": "analysis.cli.clusters",
+        "hints": "analysis.cli.hints",
+        "explain": "analysis.cli.explain",
         "dead-letters": "cli.dead_letters",
     },
     "Compare texts": {
-        "compare": "analysis.cli.compare", "uniqueness": "analysis.cli.compare",
-        "methods": "analysis.cli.methods", "collection": "analysis.cli.compare",
+        "compare": "analysis.cli.compare",
+        "uniqueness": "analysis.cli.compare",
+        "methods": "analysis.cli.methods",
+        "collection": "analysis.cli.compare",
     },
     "Measure and tune": {
-        "sample": "analysis.cli.sample_crawl", "score": "analysis.cli.sample_crawl",
-        "evaluate": "analysis.cli.evaluate", "tune": "analysis.cli.evaluate", "warm": "cli.upkeep",
+        "sample": "analysis.cli.sample_crawl",
+        "score": "analysis.cli.sample_crawl",
+        "evaluate": "analysis.cli.evaluate",
+        "tune": "analysis.cli.evaluate",
+        "warm": "cli.upkeep",
     },
-}  # fmt: skip
+}
 COMMANDS = {name: panel for panel, names in PANELS.items() for name in names}
 
 # Of the options with a subject, those that a command's `--help` shows.
@@ -201,8 +214,11 @@ damaged, 4 too many dead letters; 130 interrupted, 141 standard output was close
 app = typer.Typer(
     cls=LazyGroup,
     help="Find near-duplicate pages in a stream: one verdict per page, unique or duplicate.",
-    epilog=EPILOG, no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False,
-)  # fmt: skip
+    epilog=EPILOG,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
 
 
 def _say_version(wanted: bool) -> None:  # noqa: FBT001 - typer's callback

@@ -39,18 +39,24 @@ def _option(name: str, kind: object, option: object, default: object = None) -> 
 
 
 _CONFIG = _option(
-    "config", Path | None, typer.Option(
+    "config",
+    Path | None,
+    typer.Option(
         help="TOML file with settings; flags and STREAMER_* come before it.",
         rich_help_panel=RUNNING,
     ),
-)  # fmt: skip
+)
 _KEEP_GOING = _option(
-    "keep_going", bool, typer.Option(
-        "--keep-going", rich_help_panel=FIELDS,
+    "keep_going",
+    bool,
+    typer.Option(
+        "--keep-going",
+        rich_help_panel=FIELDS,
         help="Continue if the first records of a source all fail in the same way. Without it, "
         "that ends the command.",
-    ), default=False,
-)  # fmt: skip
+    ),
+    default=False,
+)
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing outputs.")]
 
@@ -65,10 +71,13 @@ def _show_all(ctx: typer.Context, value: bool) -> None:  # noqa: FBT001 - typer'
 
 MANY_OPTIONS = 25  # more than one reads
 _HELP_ALL = _option(
-    "help_all", bool, typer.Option(
+    "help_all",
+    bool,
+    typer.Option(
         "--help-all", is_eager=True, callback=_show_all, help="Show all options and exit."
-    ), default=False,
-)  # fmt: skip
+    ),
+    default=False,
+)
 _PAGE_SETTINGS = [
     "preset", "fields", "url_prefix", "cdx_base", "page_bytes_max", "include", "exclude",
 ]  # fmt: skip

@@ -86,9 +86,13 @@ _Settings = Annotated[
 
 @command
 def replay(
-    pages: list[str] | None = None, *, targets: Targets, handling: Handling, topic: FromTopic,
+    pages: list[str] | None = None,
+    *,
+    targets: Targets,
+    handling: Handling,
+    topic: FromTopic,
     settings: _Settings,
-) -> None:  # fmt: skip
+) -> None:
     """Judge the pages of files or of a topic: one verdict per page, unique or duplicate.
 
     With --index, the same command continues after an interruption: judged files
@@ -168,9 +172,14 @@ def _check(pages: Sequence[str], targets: Targets, topic: FromTopic, settings: S
 
 
 def _conclude(
-    outcome: Outcome, result: Summary, handling: Handling, console: Terminal, errors: Terminal, *,
+    outcome: Outcome,
+    result: Summary,
+    handling: Handling,
+    console: Terminal,
+    errors: Terminal,
+    *,
     lasting: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Print warnings; exit with the code of a run that is not all that was asked for."""
     for sentence in warnings(result):
         errors.warn(sentence)
@@ -194,9 +203,13 @@ def _conclude(
 
 
 def _file_input(
-    given: Sequence[str], targets: Targets, handling: Handling, settings: Settings,
-    parser: PageParser, console: Terminal,
-) -> MakeInput:  # fmt: skip
+    given: Sequence[str],
+    targets: Targets,
+    handling: Handling,
+    settings: Settings,
+    parser: PageParser,
+    console: Terminal,
+) -> MakeInput:
     """Return what makes the input of the files that are given."""
     copies = {KEPT, DUPLICATES} & targets.outputs().keys() - targets.made.keys()  # of whole rows
     skipped = dict[str, str]()
@@ -273,9 +286,13 @@ def _removing_if_empty(path: Path) -> Iterator[None]:
 
 
 def _run(
-    folder: IndexFolder, make_input: MakeInput, targets: Targets, parser: PageParser,
-    settings: Settings, handling: Handling,
-) -> tuple[Outcome, Summary]:  # fmt: skip
+    folder: IndexFolder,
+    make_input: MakeInput,
+    targets: Targets,
+    parser: PageParser,
+    settings: Settings,
+    handling: Handling,
+) -> tuple[Outcome, Summary]:
     names = targets.outputs(folder.path.parent if targets.index is None else None)
     catalogue = open_catalogue(folder.store, folder.path)
     catalogue.move(targets.moved or ())

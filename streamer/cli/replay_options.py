@@ -65,9 +65,12 @@ class Targets:
         if dead_letters is None and not is_opened(self.verdicts):
             dead_letters = f"{self.verdicts}.dead.jsonl"
         options = {
-            VERDICTS_OPTION: self.verdicts, LETTERS_OPTION: dead_letters, KEPT: self.kept,
-            DUPLICATES: self.duplicates, REVISITS: self.revisits,
-        }  # fmt: skip
+            VERDICTS_OPTION: self.verdicts,
+            LETTERS_OPTION: dead_letters,
+            KEPT: self.kept,
+            DUPLICATES: self.duplicates,
+            REVISITS: self.revisits,
+        }
         return {option: name for option, name in options.items() if name is not None}
 
     @property

@@ -41,9 +41,13 @@ def sum_rows(name: str, counts: Mapping[str, int], each: str = "  ") -> list[Fig
 
 
 def listing(
-    heads: Sequence[str], rows: Iterable[Sequence[Cell]], *, text: int = 1,
-    title: str | None = None, caption: str | None = None,
-) -> Table:  # fmt: skip
+    heads: Sequence[str],
+    rows: Iterable[Sequence[Cell]],
+    *,
+    text: int = 1,
+    title: str | None = None,
+    caption: str | None = None,
+) -> Table:
     """Return a table under names of columns: the first `text` columns are text, others figures.
 
     Integers are grouped by thousands. An empty row is a line between the rows around it.

@@ -97,9 +97,11 @@ def restore(
 
 @command
 def trim_log(
-    *, snapshots: str, dry_run: bool = False,
+    *,
+    snapshots: str,
+    dry_run: bool = False,
     settings: Annotated[Settings, "index_name", "brokers", SECURITY],
-) -> None:  # fmt: skip
+) -> None:
     """Delete the part of an index's logs before the oldest snapshot.
 
     First, every byte of that snapshot is read, and its index is opened and compared with the log.
@@ -183,11 +185,16 @@ class ByVerdicts:
 
 @command
 def forget(
-    index: Path | None = None, *, url: list[str] | None = None, host: list[str] | None = None,
-    before: str | None = None, dry_run: bool = False,
-    wait: Annotated[float, typer.Option(min=0)] = 600.0, chosen: ByVerdicts,
+    index: Path | None = None,
+    *,
+    url: list[str] | None = None,
+    host: list[str] | None = None,
+    before: str | None = None,
+    dry_run: bool = False,
+    wait: Annotated[float, typer.Option(min=0)] = 600.0,
+    chosen: ByVerdicts,
     settings: Annotated[Settings, "index_name", "input_topic", "also", "brokers", SECURITY],
-) -> None:  # fmt: skip
+) -> None:
     """Forget kept pages: they match no page any more and are deleted from the index's disks.
 
     With workers, the command goes through their log and concerns all earlier pages. Workers

@@ -139,16 +139,25 @@ def page(data: ConsoleData, query: PageQuery) -> PageAnswer:
             host, newest = host_of(name), queries.number(view, queries.NEWEST_PAGE) or 0
             like = queries.verdicts(view, queries.OF_PREFIX, _LIKE_SHOWN, host=host, text=name)
             like = like or queries.verdicts(
-                view, queries.OF_PART, _LIKE_SHOWN, after=max(0, newest - LIKE_AMONG),
-                order="page.number DESC", text=name,
-            )  # fmt: skip
+                view,
+                queries.OF_PART,
+                _LIKE_SHOWN,
+                after=max(0, newest - LIKE_AMONG),
+                order="page.number DESC",
+                text=name,
+            )
     text, note = list[ShownText](), ""
     if judged and query.explain != "no":
         judged[0], text, note = _look_closely(data, judged[0], is_patient=query.explain == "yes")
     return PageAnswer(
-        name, data.index is not None, judged, _hide_texts(data, letters), text, note,
+        name,
+        data.index is not None,
+        judged,
+        _hide_texts(data, letters),
+        text,
+        note,
         [each.verdict for each in like],
-    )  # fmt: skip
+    )
 
 
 def _look_closely(
@@ -295,11 +304,17 @@ def clusters(data: ConsoleData, query: ClustersQuery) -> ClustersAnswer:
         conditions += [queries.CLUSTER_OF_PART] * (query.url is not None)
         conditions += ["cluster.duplicates >= :least"] * (query.least > 1)
         rows = queries.clusters(
-            view, " AND ".join(conditions), order=queries.order_by(query.sort, query.reverse),
+            view,
+            " AND ".join(conditions),
+            order=queries.order_by(query.sort, query.reverse),
             among=queries.GROWING if query.sort == "recent" else "cluster",
-            host=host, url=query.url, least=query.least, limit=query.limit,
-            offset=query.offset, recent_from=looks.recent_from(view),
-        )  # fmt: skip
+            host=host,
+            url=query.url,
+            least=query.least,
+            limit=query.limit,
+            offset=query.offset,
+            recent_from=looks.recent_from(view),
+        )
         found = [looks.describe_cluster(view, row) for row in rows]
         recent = looks.recent_verdicts(view)
         relations = [] if query.host or query.url or query.offset else looks.relations_of(view)
@@ -350,10 +365,15 @@ def cluster(data: ConsoleData, query: ClusterQuery) -> ClusterAnswer:
                 conditions += [queries.OF_PART] * (query.url is not None)
                 conditions += ["page.similarity >= :least"] * (query.least > 0)
                 members = queries.verdicts(
-                    view, " AND ".join(conditions), query.limit,
-                    order=f"{queries.order_by(query.sort, query.reverse)}, page.number", ref=ref,
-                    text=query.url, least=query.least * SIMILARITY_ONE, offset=query.offset,
-                )  # fmt: skip
+                    view,
+                    " AND ".join(conditions),
+                    query.limit,
+                    order=f"{queries.order_by(query.sort, query.reverse)}, page.number",
+                    ref=ref,
+                    text=query.url,
+                    least=query.least * SIMILARITY_ONE,
+                    offset=query.offset,
+                )
                 rest = _next(query.offset, query.limit, len(members))
                 return ClusterAnswer(seen, [each.verdict for each in members], rest)
     raise NotFound(f"No page is a duplicate of one at {query.place}.")

@@ -209,9 +209,13 @@ def console(
         index = None
         if given.indexes:
             index = IndexReader(
-                given.indexes[0], settings.key_file, settings.input_topic, settings.also, texts,
+                given.indexes[0],
+                settings.key_file,
+                settings.input_topic,
+                settings.also,
+                texts,
                 not no_text,
-            )  # fmt: skip
+            )
             stack.callback(index.close)
         folder = view or default_folder([*topics, *map(str, map(Path.resolve, inputs or ()))])
         opened = stack.enter_context(closing(VerdictView(folder)))

@@ -262,9 +262,12 @@ def _compare_texts(settings: SignatureSettings, one: Body, other: Body) -> _Comp
     here = comparison.in_place(pieces[0], first.parts)
     there = comparison.in_place(pieces[1], second.parts)
     return _ComparedTexts(
-        (here, there), [Figure(*row) for row in report.exact_rows()], report.methods, notes,
+        (here, there),
+        [Figure(*row) for row in report.exact_rows()],
+        report.methods,
+        notes,
         report.exact.jaccard,
-    )  # fmt: skip
+    )
 
 
 def _document(found: Body, canonical: CanonicalOptions) -> tuple[Document, bool]:

@@ -272,9 +272,13 @@ class Fold:
             self._advance(name, path, position, lines, size)
 
     def _take(
-        self, name: str, lines: Sequence[FoldedLine], advance: Callable[[], None], where: str,
+        self,
+        name: str,
+        lines: Sequence[FoldedLine],
+        advance: Callable[[], None],
+        where: str,
         minute: int | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Fold lines, and note what is after them by `advance`, in one transaction.
 
         `minute` is when they were published, since 1970; None: nobody knows.

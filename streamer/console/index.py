@@ -116,9 +116,11 @@ class PageTexts:
     sources: Sequence[Source] = ()
 
     def find(
-        self, names: Sequence[str], check: Callable[[int], None],
+        self,
+        names: Sequence[str],
+        check: Callable[[int], None],
         urls: Mapping[str, str] | None = None,
-    ) -> dict[str, Body]:  # fmt: skip
+    ) -> dict[str, Body]:
         """Return the pages with these URLs or places, as far as the files have them.
 
         `urls` has the URL that the page at a place must have.
@@ -323,9 +325,16 @@ class IndexReader:
             threshold = kept.settings.for_url(verdict.url, main=main).threshold
             margin = None if similarity is None else round(similarity - threshold, 4)
             return Explanation(
-                explanation.why_duplicate(verdict.basis), threshold, other.url,
-                explanation.place_name(other.page), similarity, margin, None, None, [],
-            )  # fmt: skip
+                explanation.why_duplicate(verdict.basis),
+                threshold,
+                other.url,
+                explanation.place_name(other.page),
+                similarity,
+                margin,
+                None,
+                None,
+                [],
+            )
         try:
             page = kept.find(own, check)
         except InputError as error:

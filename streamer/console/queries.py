@@ -234,9 +234,14 @@ def number(connection: sqlite3.Connection, query: str, **values: Value) -> int |
 
 
 def verdicts(
-    connection: sqlite3.Connection, condition: str, limit: int, *, after: int = 0,
-    order: str = "page.number", **values: Value,
-) -> list[NumberedVerdict]:  # fmt: skip
+    connection: sqlite3.Connection,
+    condition: str,
+    limit: int,
+    *,
+    after: int = 0,
+    order: str = "page.number",
+    **values: Value,
+) -> list[NumberedVerdict]:
     """Return the verdicts that a condition holds for."""
     query = VERDICTS.format(condition=condition, order=order)
     if isinstance(url := values.get("url"), str):

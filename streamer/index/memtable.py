@@ -190,8 +190,14 @@ class Memtable:
         kept = slice(self.count) if is_kept.all() else np.flatnonzero(is_kept)
         self.states[kept] = FLUSHED
         return FlushedRows(
-            self.rows[kept], self.refs[kept], self.sketches[kept], self.keys[kept],
-            self.masks[kept], list(itertools.compress(self.urls, is_kept.tolist())),
-            self.times[kept], state, horizon,
+            self.rows[kept],
+            self.refs[kept],
+            self.sketches[kept],
+            self.keys[kept],
+            self.masks[kept],
+            list(itertools.compress(self.urls, is_kept.tolist())),
+            self.times[kept],
+            state,
+            horizon,
             list(itertools.compress(self.shingles, is_kept.tolist())),
-        )  # fmt: skip
+        )

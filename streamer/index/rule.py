@@ -153,9 +153,15 @@ class Scratch(NamedTuple):
 
 @kernel
 def matching_pairs(
-    rows: Places, starts: Places, sketches: Keys, lives: Times, limits: tuple[int, int, int, int],
-    met: Places, pairs: Places, posted: Places,
-) -> tuple[int, int]:  # fmt: skip
+    rows: Places,
+    starts: Places,
+    sketches: Keys,
+    lives: Times,
+    limits: tuple[int, int, int, int],
+    met: Places,
+    pairs: Places,
+    posted: Places,
+) -> tuple[int, int]:
     """Compare the rows of each bucket with those that had a posting; return (compared, matching).
 
     Arguments:
@@ -266,9 +272,15 @@ def _insert_sorted(
 
 @kernel
 def judge_pages(
-    pages: Arrivals, limits: Limits, hits: StoredHits, memtable: MemtableColumns, count: int,
-    next_row: int, judged: Judged, scratch: Scratch,
-) -> tuple[int, int, int]:  # fmt: skip
+    pages: Arrivals,
+    limits: Limits,
+    hits: StoredHits,
+    memtable: MemtableColumns,
+    count: int,
+    next_row: int,
+    judged: Judged,
+    scratch: Scratch,
+) -> tuple[int, int, int]:
     """Judge the pages in order; return (entries in the memtable, next row, postings refused).
 
     The memtable has `count` entries, and room for all pages; the first new row is `next_row`.
@@ -320,9 +332,15 @@ def _is_candidate(
 
 @inline_kernel
 def _collect_candidates(
-    pages: Arrivals, i: int, limits: Limits, oldest: tuple[int, int], hits: StoredHits, hit: int,
-    memtable: MemtableColumns, scratch: Scratch,
-) -> tuple[int, int]:  # fmt: skip
+    pages: Arrivals,
+    i: int,
+    limits: Limits,
+    oldest: tuple[int, int],
+    hits: StoredHits,
+    hit: int,
+    memtable: MemtableColumns,
+    scratch: Scratch,
+) -> tuple[int, int]:
     """Collect the candidates of page i in row order; return (how many, next hit of the store).
 
     They have the time and the row `oldest` at least. Sets the sizes of its buckets, and the slots
@@ -358,9 +376,13 @@ def _collect_candidates(
 
 @kernel
 def _are_in_doubt(
-    pages: Arrivals, i: int, hits: StoredHits, memtable: MemtableColumns, candidates: int,
+    pages: Arrivals,
+    i: int,
+    hits: StoredHits,
+    memtable: MemtableColumns,
+    candidates: int,
     scratch: Scratch,
-) -> bool:  # fmt: skip
+) -> bool:
     """Mark each candidate whose match its sketch leaves in doubt; return whether there is one."""
     doubtful = False
     for k in range(candidates):
@@ -386,9 +408,15 @@ def _estimate(
 
 @inline_kernel
 def _choose(
-    pages: Arrivals, i: int, limits: Limits, hits: StoredHits, memtable: MemtableColumns,
-    candidates: int, scratch: Scratch, judged: Judged,
-) -> int:  # fmt: skip
+    pages: Arrivals,
+    i: int,
+    limits: Limits,
+    hits: StoredHits,
+    memtable: MemtableColumns,
+    candidates: int,
+    scratch: Scratch,
+    judged: Judged,
+) -> int:
     """Compare page i with its candidates; set its match, and return what becomes of the page."""
     best = int64(-1)
     least, elsewhere = int64(pages.similarity_min[i]), int64(pages.elsewhere[i])
@@ -424,9 +452,14 @@ def _choose(
 
 @inline_kernel
 def _insert(
-    pages: Arrivals, i: int, limits: Limits, memtable: MemtableColumns, entry: int, row: int,
+    pages: Arrivals,
+    i: int,
+    limits: Limits,
+    memtable: MemtableColumns,
+    entry: int,
+    row: int,
     scratch: Scratch,
-) -> int:  # fmt: skip
+) -> int:
     """Write page i to an entry of the memtable, with its postings; return how many are refused."""
     refused = 0
     mask = uint64(0)

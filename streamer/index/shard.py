@@ -53,9 +53,14 @@ class Shard:
     """
 
     def __init__(
-        self, bands: int, lookup: Lookup, *, state: bytes = b"", memtable_capacity: int = 1024,
+        self,
+        bands: int,
+        lookup: Lookup,
+        *,
+        state: bytes = b"",
+        memtable_capacity: int = 1024,
         references: References | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._keys = bands + 1
         self.lookup = lookup
         self._references = references
@@ -218,9 +223,14 @@ class Shard:
             fetched = self._hide(fetched, places, hits)
         limits = self._limits(hits, settings)
         arrivals = Arrivals(
-            keys, masks, np.ascontiguousarray(pages.sketches), similarity_min, times, oldest_times,
+            keys,
+            masks,
+            np.ascontiguousarray(pages.sketches),
+            similarity_min,
+            times,
+            oldest_times,
             nearest.similarities,
-        )  # fmt: skip
+        )
         stored = StoredHits(
             hits.places, hits.starts, hits.rows, places, fetched.sketches, fetched.times
         )
@@ -249,12 +259,15 @@ class Shard:
 
     def _limits(self, hits: Hits, settings: IndexSettings) -> Limits:
         return Limits(
-            bucket_max=settings.bucket_max, candidates_max=settings.candidates_max,
+            bucket_max=settings.bucket_max,
+            candidates_max=settings.candidates_max,
             measure=int(settings.measure),
             newest_state=KEPT if hits.flushes >= self.flushes_begun else FLUSHED,
-            keep_pages=settings.keep_pages or _NO_LIMIT, oldest_row=self._horizon.row,
-            exact=int(settings.exact), margin=settings.margin,
-        )  # fmt: skip
+            keep_pages=settings.keep_pages or _NO_LIMIT,
+            oldest_row=self._horizon.row,
+            exact=int(settings.exact),
+            margin=settings.margin,
+        )
 
     def _nearest(self, pages: Pages, masks: Keys, found: Found | None = None) -> Nearest:
         """Return what other indexes have nearest to the pages, where the settings name any."""
@@ -329,12 +342,21 @@ class Shard:
     def state(self) -> bytes:
         """Return all state that is neither a row nor a posting in the store, as bytes."""
         settings, horizon = self._before or (self.settings, self._horizon)
-        return codec.pack_state(codec.ShardState(
-            settings=settings.model_dump() if settings else None, positions=self.positions,
-            verdicts=self.verdicts, applied=self.applied, next_row=self.next_row,
-            refused=self.refused, horizon=horizon, generation=self._urls.generation,
-            forgotten=self.forgetting.pack(), missing=self.missing, time=self.time.state(),
-        ))  # fmt: skip
+        return codec.pack_state(
+            codec.ShardState(
+                settings=settings.model_dump() if settings else None,
+                positions=self.positions,
+                verdicts=self.verdicts,
+                applied=self.applied,
+                next_row=self.next_row,
+                refused=self.refused,
+                horizon=horizon,
+                generation=self._urls.generation,
+                forgotten=self.forgetting.pack(),
+                missing=self.missing,
+                time=self.time.state(),
+            )
+        )
 
     def _restore(self, state: codec.ShardState) -> None:
         if settings := codec.unpack_settings(state.settings):

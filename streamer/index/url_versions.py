@@ -197,9 +197,12 @@ class UrlVersions:
         )
         places = np.array([i for i, _ in (*stored, *own)], np.int64)
         compared = Compared(
-            words, np.full(len(pages), _NO_VERSION, np.int32),
-            np.full(len(pages), 1 << 62, np.int64), found, by,
-        )  # fmt: skip
+            words,
+            np.full(len(pages), _NO_VERSION, np.int32),
+            np.full(len(pages), 1 << 62, np.int64),
+            found,
+            by,
+        )
         if len(places):
             compared.codes[places] = _compare(pages, places, last_words, by)
             compared.before[places] = last_words[:, 2].astype(np.int64)

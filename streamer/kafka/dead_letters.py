@@ -62,13 +62,16 @@ def dead_letter_message(
     """
     key, value = original.key, original.value
     about = {
-        ORIGINAL_TOPIC: names.pages, ORIGINAL_PARTITION: str(partition),
-        _CONNECT + "offset": str(rejected.sequence), _CONNECT + "connector.name": names.index,
+        ORIGINAL_TOPIC: names.pages,
+        ORIGINAL_PARTITION: str(partition),
+        _CONNECT + "offset": str(rejected.sequence),
+        _CONNECT + "connector.name": names.index,
         _CONNECT + "stage": "VALUE_CONVERTER",
         _CONNECT + "exception.class.name": "streamer.errors.InvalidPage",
         _CONNECT + "exception.message": (rejected.detail or rejected.code)[:DETAIL_CHARACTERS_MAX],
-        CODE: rejected.code, INDEX: names.index,
-    }  # fmt: skip
+        CODE: rejected.code,
+        INDEX: names.index,
+    }
     if not _fits(key or b"", value or b"", bytes_max - HEADERS_BYTES_MAX):
         about |= {KEY_BYTES: str(len(key or b"")), VALUE_BYTES: str(len(value or b""))}
         kept = min(KEPT_BYTES_MAX, bytes_max // 3)

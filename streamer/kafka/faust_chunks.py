@@ -181,10 +181,24 @@ class ChunkConsumer(driver.Consumer):
                     return  # positions are others by now; what is left will be read again
                 self._next[tp] = chunk.end
                 self._delivered[tp].append(chunk.end - 1)
-                yield tp, ConsumerMessage(
-                    tp.topic, tp.partition, chunk.end - 1, time.time(), 0,
-                    None, None, cast(Any, chunk), None, 0, 0, tp, generation_id=generation,
-                )  # fmt: skip
+                yield (
+                    tp,
+                    ConsumerMessage(
+                        tp.topic,
+                        tp.partition,
+                        chunk.end - 1,
+                        time.time(),
+                        0,
+                        None,
+                        None,
+                        cast(Any, chunk),
+                        None,
+                        0,
+                        0,
+                        tp,
+                        generation_id=generation,
+                    ),
+                )
 
     def _is_stale(self, generation: int, seeks: int) -> bool:
         return (
@@ -366,9 +380,15 @@ class ChunkApp(faust.App):
     """
 
     def __init__(
-        self, group: str, starts: Starts, fail: Callable[[BaseException], None],
-        topics: TopicWatch | None = None, *, has_lanes: bool = False, **options: Any,
-    ) -> None:  # fmt: skip
+        self,
+        group: str,
+        starts: Starts,
+        fail: Callable[[BaseException], None],
+        topics: TopicWatch | None = None,
+        *,
+        has_lanes: bool = False,
+        **options: Any,
+    ) -> None:
         self.has_lanes, self.starts, self.fail = has_lanes, starts, fail
         self._watch = topics
         super().__init__(

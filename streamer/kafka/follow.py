@@ -124,9 +124,13 @@ class FollowedVerdicts(AsyncIterator[Verdict]):
 
 
 def follow(
-    brokers: str | None = None, index_name: str | None = None, *, since: Since | None = None,
-    new_only: bool = False, settings: Settings | None = None,
-) -> FollowedVerdicts:  # fmt: skip
+    brokers: str | None = None,
+    index_name: str | None = None,
+    *,
+    since: Since | None = None,
+    new_only: bool = False,
+    settings: Settings | None = None,
+) -> FollowedVerdicts:
     """Return the verdicts on an index's topic, those that are there and those that come.
 
     Those of a partition are in their order. After a crash of a worker some may come twice, equal

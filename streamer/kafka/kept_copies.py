@@ -67,11 +67,14 @@ PARTITION_BYTES_MIN = 1 << 20
 RESTART_SECONDS = 1.0
 
 _PASSING = (  # what the next session need not meet
-    kafka_errors.IllegalStateError, kafka_errors.InvalidProducerIdMapping,
-    kafka_errors.InvalidTxnState, kafka_errors.KafkaTimeoutError,
-    kafka_errors.OffsetOutOfRangeError, kafka_errors.OutOfOrderSequenceNumber,
+    kafka_errors.IllegalStateError,
+    kafka_errors.InvalidProducerIdMapping,
+    kafka_errors.InvalidTxnState,
+    kafka_errors.KafkaTimeoutError,
+    kafka_errors.OffsetOutOfRangeError,
+    kafka_errors.OutOfOrderSequenceNumber,
     kafka_errors.ProducerFenced,
-)  # fmt: skip
+)
 _log = structlog.get_logger()
 
 
@@ -158,10 +161,13 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         self._generation = 0
         self._copiers: dict[int, _Copier] = {}
         self._verdicts = AIOKafkaConsumer(
-            **client, group_id=topic.names.kept_group, group_instance_id=topic.instance_id,
-            enable_auto_commit=False, auto_offset_reset="earliest",
+            **client,
+            group_id=topic.names.kept_group,
+            group_instance_id=topic.instance_id,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
             isolation_level="read_committed",
-        )  # fmt: skip
+        )
 
     async def connect(self, stack: AsyncExitStack) -> None:
         """Connect for reading pages; `stack` disconnects.
@@ -345,11 +351,15 @@ class _Copier:
         Raises:
             KafkaError: they have not.
         """
-        await _gather([
-            await self.producer.send_batch(batch, self._topic.name, partition=partition)
-            for partition, messages in copies.items()
-            for batch in batches_of(messages, self._topic.bytes_max, zstd=True, transactional=True)
-        ])  # fmt: skip
+        await _gather(
+            [
+                await self.producer.send_batch(batch, self._topic.name, partition=partition)
+                for partition, messages in copies.items()
+                for batch in batches_of(
+                    messages, self._topic.bytes_max, zstd=True, transactional=True
+                )
+            ]
+        )
 
     async def send_position(self) -> None:
         """Have the transaction commit where this partition is."""

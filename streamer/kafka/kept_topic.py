@@ -89,10 +89,14 @@ async def prepare_kept_topic(
             "--per-partition many pages share one. Set its cleanup.policy to delete."
         )
     return KeptTopic(
-        name, names, len(await reader.partitions(name)), int(own["max.message.bytes"]),
+        name,
+        names,
+        len(await reader.partitions(name)),
+        int(own["max.message.bytes"]),
         (await topics.topic_id(reader.admin, names.verdicts), prepared.log_ids[0]),
-        settings.instance_id or None, settings.kept_expired == "skip",
-    )  # fmt: skip
+        settings.instance_id or None,
+        settings.kept_expired == "skip",
+    )
 
 
 # ---- how far it is -------------------------------------------------------------------------------
@@ -140,31 +144,40 @@ def decode_progress(text: str | None) -> CopyProgress | None:
 
 class _StableOffsetsResponse(Struct):  # type: ignore[misc]  # aiokafka has no types
     _PARTITION = (
-        ("partition", types.Int32), ("offset", types.Int64), ("leader_epoch", types.Int32),
-        ("metadata", types.CompactString()), ("error_code", types.Int16),
+        ("partition", types.Int32),
+        ("offset", types.Int64),
+        ("leader_epoch", types.Int32),
+        ("metadata", types.CompactString()),
+        ("error_code", types.Int16),
         ("tags", types.TaggedFields),
-    )  # fmt: skip
+    )
     _TOPIC = (
-        ("topic", types.CompactString()), ("partitions", types.CompactArray(*_PARTITION)),
+        ("topic", types.CompactString()),
+        ("partitions", types.CompactArray(*_PARTITION)),
         ("tags", types.TaggedFields),
-    )  # fmt: skip
+    )
     SCHEMA = types.Schema(
-        ("throttle_time_ms", types.Int32), ("topics", types.CompactArray(*_TOPIC)),
-        ("error_code", types.Int16), ("tags", types.TaggedFields),
-    )  # fmt: skip
+        ("throttle_time_ms", types.Int32),
+        ("topics", types.CompactArray(*_TOPIC)),
+        ("error_code", types.Int16),
+        ("tags", types.TaggedFields),
+    )
 
 
 class _StableOffsetsRequest(topics.OwnRequest):
     API_KEY, API_VERSION = 9, 7
     RESPONSE_TYPE = _StableOffsetsResponse
     _TOPIC = (
-        ("topic", types.CompactString()), ("partitions", types.CompactArray(types.Int32)),
+        ("topic", types.CompactString()),
+        ("partitions", types.CompactArray(types.Int32)),
         ("tags", types.TaggedFields),
-    )  # fmt: skip
+    )
     SCHEMA = types.Schema(
-        ("group", types.CompactString()), ("topics", types.CompactArray(*_TOPIC)),
-        ("require_stable", types.Boolean), ("tags", types.TaggedFields),
-    )  # fmt: skip
+        ("group", types.CompactString()),
+        ("topics", types.CompactArray(*_TOPIC)),
+        ("require_stable", types.Boolean),
+        ("tags", types.TaggedFields),
+    )
 
 
 class _OffsetPendingError(KafkaTimeoutError):  # type: ignore[misc]  # as above

@@ -97,9 +97,12 @@ class FreshShard(Judge):
     """
 
     def __init__(
-        self, folder: Path, bands: int, head_pages: int = HEAD_PAGES,
+        self,
+        folder: Path,
+        bands: int,
+        head_pages: int = HEAD_PAGES,
         references: ReferenceIndexes | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         options = JudgeOptions(LOG_FLUSHES, head_pages, references=references)
         super().__init__(Store.open(folder / "store"), {"bands": bands}, options)
 

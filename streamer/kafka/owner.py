@@ -66,9 +66,14 @@ class Owner(Judge):
     """
 
     def __init__(
-        self, path: Path, log: wire.ShardLog, signature: SignatureSettings, key_file: Path,
-        options: JudgeOptions = _OPTIONS, snapshots: RegularSnapshots | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        path: Path,
+        log: wire.ShardLog,
+        signature: SignatureSettings,
+        key_file: Path,
+        options: JudgeOptions = _OPTIONS,
+        snapshots: RegularSnapshots | None = None,
+    ) -> None:
         self.number, self.identity, self.log_id = log.number, log.identity, log.topic_id
         self._path = path
         self._newest = b""  # record that was applied

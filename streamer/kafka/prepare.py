@@ -61,10 +61,12 @@ async def prepare(
     for log in await _logs_to_begin(reader, names, identity, shards):
         await publisher.publish_one(log, first)
     return PreparedIndex(
-        identity, tuple([await topics.topic_id(reader.admin, names.log(i)) for i in shards]),
+        identity,
+        tuple([await topics.topic_id(reader.admin, names.log(i)) for i in shards]),
         len(await reader.partitions(names.verdicts)),
-        len(await reader.partitions(names.dead_letters)), topics.dead_letter_bytes_max(pages[1]),
-    )  # fmt: skip
+        len(await reader.partitions(names.dead_letters)),
+        topics.dead_letter_bytes_max(pages[1]),
+    )
 
 
 async def check_groups(reader: Reader, groups: Iterable[str]) -> None:

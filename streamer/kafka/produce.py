@@ -49,10 +49,15 @@ class Produced:
 
 
 async def produce(
-    sources: Sequence[Source], topic: str, connection: Connection, reader: PageReader,
-    partitions: int, replicas: int = 1, value: MessageValue = "page",
+    sources: Sequence[Source],
+    topic: str,
+    connection: Connection,
+    reader: PageReader,
+    partitions: int,
+    replicas: int = 1,
+    value: MessageValue = "page",
     progress: Progress = lambda _bytes, _records: None,
-) -> Produced:  # fmt: skip
+) -> Produced:
     """Send the records of all sources, in order a partition; make the topic if there is none.
 
     Raises:
@@ -119,9 +124,12 @@ def _keys(batch: PageBatch) -> list[bytes]:
 
 
 async def _send(
-    producer: AIOKafkaProducer, topic: str, partitions: Sequence[int], messages: Iterator[_Message],
+    producer: AIOKafkaProducer,
+    topic: str,
+    partitions: Sequence[int],
+    messages: Iterator[_Message],
     sent: Produced,
-) -> list[Future[object]]:  # fmt: skip
+) -> list[Future[object]]:
     """Send messages, one batch for a partition at a time; return futures of their arrival."""
     waiting = defaultdict[int, list[Message]](list)
     for key, value, headers in messages:

@@ -293,10 +293,14 @@ async def open_reader(
         StreamerError: the brokers cannot be reached, or refuse.
     """
     consumer = AIOKafkaConsumer(
-        **options, group_id=None, enable_auto_commit=False, auto_offset_reset="none",
-        isolation_level="read_committed", max_partition_fetch_bytes=fetch_bytes,
+        **options,
+        group_id=None,
+        enable_auto_commit=False,
+        auto_offset_reset="none",
+        isolation_level="read_committed",
+        max_partition_fetch_bytes=fetch_bytes,
         fetch_max_wait_ms=FETCH_WAIT_MILLISECONDS,
-    )  # fmt: skip
+    )
     admin = AIOKafkaAdminClient(**options)
     try:
         await admin.start()
@@ -343,15 +347,18 @@ _REFUSALS = (  # the first that fits: the kind of error, what it means, what to 
     (ssl.SSLCertVerificationError, "its certificate is not accepted", "--ssl-cafile and its name"),
     (ssl.SSLError, "TLS fails", "--security-protocol and --ssl-certfile"),
     (TokenError, "there is no token", "--sasl-token-command"),
-    (kafka_errors.SaslAuthenticationFailed, "it refuses the login",
-     "--sasl-username and the password, or the token"),
+    (
+        kafka_errors.SaslAuthenticationFailed,
+        "it refuses the login",
+        "--sasl-username and the password, or the token",
+    ),
     (kafka_errors.UnsupportedSaslMechanismError, "it refuses the login", "--sasl-mechanism"),
     (TimeoutError, "it does not answer", "--brokers and --security-protocol"),
     (ConnectionResetError, "it ends the connection", "--security-protocol"),
     (OSError, "it is not reached", "--brokers"),
     (kafka_errors.KafkaError, "it ends the connection", "--security-protocol"),
     (Exception, "it gives a false answer", "--brokers"),
-)  # fmt: skip
+)
 
 
 class BrokersAwayError(StreamerError):

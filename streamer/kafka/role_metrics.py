@@ -169,9 +169,13 @@ class ShardMetrics:
             metrics.log_committed.labels(name).set(committed)
 
     def observe_store(
-        self, rows: int, index_bytes: int, lookup: StoredLookup, flushed_offset: int,
+        self,
+        rows: int,
+        index_bytes: int,
+        lookup: StoredLookup,
+        flushed_offset: int,
         free_bytes: int,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Show what is on disk, up to where that has the log, and what is left of the disk.
 
         For when an index was opened, and after each flush.

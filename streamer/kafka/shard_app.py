@@ -146,9 +146,11 @@ class ShardProgress:
         if self._assigned_at is not None and self.caught_up:
             (position, began), self._assigned_at = self._assigned_at, None
             log.info(
-                "shard_caught_up", position=self._owner.offset,
-                records=self._owner.offset - position, seconds=round(time.monotonic() - began, 3),
-            )  # fmt: skip
+                "shard_caught_up",
+                position=self._owner.offset,
+                records=self._owner.offset - position,
+                seconds=round(time.monotonic() - began, 3),
+            )
         holes = {*self._owner.holes()}
         for hole in sorted(holes - self._holes):
             log.warning("records_missing", reason=hole)

@@ -104,11 +104,16 @@ class ChunkSigner:
         originals = {message.offset: message for message in chunk.records} if batch.dead else {}
         return Signed(
             [packed for each in records for packed in pack_records(each, self._identity)],
-            chunk.partition, chunk.end, len(pages),
-            [(letter, originals[letter.sequence]) for letter in batch.dead], batch.skipped,
+            chunk.partition,
+            chunk.end,
+            len(pages),
+            [(letter, originals[letter.sequence]) for letter in batch.dead],
+            batch.skipped,
             min((message.timestamp for message in chunk.records), default=None),
-            alone if self._identity.per_partition else 0, table, turn,
-        )  # fmt: skip
+            alone if self._identity.per_partition else 0,
+            table,
+            turn,
+        )
 
 
 def pack_records(record: Record, identity: LogIdentity) -> list[bytes]:

@@ -161,9 +161,12 @@ class PartitionSites:
         self._tables = {number: self._tables[number] for number in partitions & self._tables.keys()}
 
     async def restore(
-        self, partition: int, begin: int, learn: Callable[[Fetched, SiteMemory], None],
+        self,
+        partition: int,
+        begin: int,
+        learn: Callable[[Fetched, SiteMemory], None],
         is_wanted: Callable[[], bool],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Have the table of a partition know all pages before `begin`; give up once not wanted.
 
         While the brokers are away, it is tried again.

@@ -150,10 +150,11 @@ def pages_topic(name: str, partitions: int, replicas: int) -> Topic:
 def kept_topic(name: str, partitions: int, page_bytes_max: int, replicas: int) -> Topic:
     """Return the topic of copies of kept pages; whether they expire, or are compacted, is open."""
     config = {
-        "retention.ms": "-1", "retention.bytes": "-1",
+        "retention.ms": "-1",
+        "retention.bytes": "-1",
         "max.message.bytes": str(dead_letter_bytes_max(page_bytes_max)),
         "message.timestamp.type": "CreateTime",
-    }  # fmt: skip
+    }
     return Topic(name, partitions, replicas, config, any_count=True, may_expire=True)
 
 
@@ -163,9 +164,11 @@ def sites_topic(names: Names, partition: int, replicas: int) -> Topic:
     A start reads all of it, and the newest segment is never compacted, so segments are small.
     """
     config = {
-        "cleanup.policy": "compact", "segment.bytes": str(SITES_SEGMENT_BYTES),
-        "min.cleanable.dirty.ratio": "0.1", "max.message.bytes": str(MESSAGE_BYTES_MAX),
-    }  # fmt: skip
+        "cleanup.policy": "compact",
+        "segment.bytes": str(SITES_SEGMENT_BYTES),
+        "min.cleanable.dirty.ratio": "0.1",
+        "max.message.bytes": str(MESSAGE_BYTES_MAX),
+    }
     return Topic(names.sites(partition), 1, replicas, config, log=True)
 
 
@@ -346,9 +349,11 @@ class _TopicIdRequest(OwnRequest):
     RESPONSE_TYPE = _TopicIdResponse
     _TOPIC = (("topic_id", _Uuid), ("topic", types.CompactString()), ("tags", types.TaggedFields))
     SCHEMA = types.Schema(
-        ("topics", types.CompactArray(*_TOPIC)), ("allow_auto_topic_creation", types.Boolean),
-        ("include_topic_authorized_operations", types.Boolean), ("tags", types.TaggedFields),
-    )  # fmt: skip
+        ("topics", types.CompactArray(*_TOPIC)),
+        ("allow_auto_topic_creation", types.Boolean),
+        ("include_topic_authorized_operations", types.Boolean),
+        ("tags", types.TaggedFields),
+    )
 
 
 async def check_there(reader: Reader, names: Names) -> None:
@@ -378,7 +383,8 @@ async def check_pages(reader: Reader, names: Names, origin: str | None = None) -
     if origin != found:
         raise StoreMismatch(
             f"The index {names.index} is of the pages in the topic with the id {origin}, the topic "
-            f"{names.pages} has the id {found}. Correct --input-topic, or --index-name."
+            f"{names.pages} has the id {found}. Name its topic with --input-topic, or the index of "
+            "this one with --index-name."
         )
 
 
@@ -411,7 +417,8 @@ async def topic_id(admin: AIOKafkaAdminClient, topic: str, patience_s: float = 5
         return await ask_again(partial(_ask_for_id, admin, topic), patience_s)
     except kafka_errors.IncompatibleBrokerVersion as error:
         raise StreamerError(
-            f"The brokers give no ids of topics, as for {topic}. Apache Kafka 3.0 or later does."
+            f"The brokers give no ids of topics, as for {topic}. Apache Kafka 3.0 or later is "
+            "needed."
         ) from error
     except kafka_errors.KafkaError as error:
         raise StreamerError(

@@ -95,10 +95,17 @@ def pack_record(record: Record, identity: LogIdentity) -> bytes:
     else:
         kind, packed = _CONFIG, items.model_dump()
     head = _RecordHead(
-        WIRE_VERSION, identity.fingerprint, identity.origin, identity.per_partition, record.source,
-        record.start, record.end, record.numbers.astype("<i8").tobytes(), kind,
+        WIRE_VERSION,
+        identity.fingerprint,
+        identity.origin,
+        identity.per_partition,
+        record.source,
+        record.start,
+        record.end,
+        record.numbers.astype("<i8").tobytes(),
+        kind,
         msgspec.Raw(_encoder.encode(packed)),
-    )  # fmt: skip
+    )
     return _encoder.encode(head)
 
 

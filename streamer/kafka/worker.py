@@ -146,13 +146,18 @@ class WorkerOptions:
         identity = identity_of(settings.signature, read_secret(self.key_file))
         port = settings.health_port
         return {
-            "version": __version__, "brokers": self.connection.servers, "index": names.index,
-            "pages": names.pages, "verdicts": names.verdicts, "dead_letters": names.dead_letters,
-            "kept": settings.kept_topic or "none", "role": str(settings.role),
+            "version": __version__,
+            "brokers": self.connection.servers,
+            "index": names.index,
+            "pages": names.pages,
+            "verdicts": names.verdicts,
+            "dead_letters": names.dead_letters,
+            "kept": settings.kept_topic or "none",
+            "role": str(settings.role),
             "shards": "none" if settings.role is Role.SIGN else settings.own_shards or "all",
             "key": identity["key"],
             "health": f"http://{settings.health_host}:{port}" if port else "none",
-        }  # fmt: skip
+        }
 
     @property
     def signs(self) -> bool:

@@ -36,10 +36,13 @@ _STARTING = {
     "Got error produce response on topic-partition %s, retrying. Error: %s",
 }
 _STARTING_ERRORS = (
-    kafka_errors.GroupCoordinatorNotAvailableError, kafka_errors.GroupLoadInProgressError,
-    kafka_errors.LeaderNotAvailableError, kafka_errors.NotCoordinatorForGroupError,
-    kafka_errors.NotLeaderForPartitionError, kafka_errors.UnknownTopicOrPartitionError,
-)  # fmt: skip
+    kafka_errors.GroupCoordinatorNotAvailableError,
+    kafka_errors.GroupLoadInProgressError,
+    kafka_errors.LeaderNotAvailableError,
+    kafka_errors.NotCoordinatorForGroupError,
+    kafka_errors.NotLeaderForPartitionError,
+    kafka_errors.UnknownTopicOrPartitionError,
+)
 
 # The client's way of noticing a rebalance: it rejoins at once, and so it is at every rebalance.
 _ORDINARY = {"Heartbeat failed for group %s because it is rebalancing"}
@@ -106,10 +109,11 @@ def _sentence(
 def configure_logs(log_format: str, level: str) -> None:
     """Send all logs of the process to standard error, instead of wherever they went."""
     shared: list[Processor] = [
-        structlog.contextvars.merge_contextvars, structlog.stdlib.add_logger_name,
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_logger_name,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
-    ]  # fmt: skip
+    ]
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(LibraryFilter())
     handler.setFormatter(

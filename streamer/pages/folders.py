@@ -95,11 +95,12 @@ def passed_over(
         is_table = not is_archive and kind != _TEXT
         rules: dict[str, object] = {
             "hudi_metadata": ".hoodie/" in path,
-            "hidden": _HIDDEN.search(path) or _ASSETS.search(lower)
+            "hidden": _HIDDEN.search(path)
+            or _ASSETS.search(lower)
             or (is_table and _UNDERSCORED.search(path)),
             _REMOVED: kind == "Parquet" and table is not None and path not in parts[table],
             "iceberg_metadata": lower.startswith(iceberg),
-        }  # fmt: skip
+        }
         if not choice.include:
             crawl = None if is_archive else _CRAWL.match(lower)
             rules |= {

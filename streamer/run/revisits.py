@@ -198,6 +198,10 @@ def _metadata(writer: Any, page: WarcPage, headers: dict[str, str], verdict: byt
     if about := page.headers.get("warc-record-id"):
         headers = {**headers, "WARC-Refers-To": about}
     return writer.create_warc_record(
-        page.headers["warc-target-uri"], "metadata", payload=io.BytesIO(field),
-        length=len(field), warc_content_type="application/warc-fields", warc_headers_dict=headers,
-    )  # fmt: skip
+        page.headers["warc-target-uri"],
+        "metadata",
+        payload=io.BytesIO(field),
+        length=len(field),
+        warc_content_type="application/warc-fields",
+        warc_headers_dict=headers,
+    )

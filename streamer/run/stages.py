@@ -138,10 +138,12 @@ def _nearest(block: Verdicts, locate: Locate) -> Iterator[tuple[Any, Any]]:
         found = None
         if near is not None:
             found = model.NearestKept(
-                near.place or locate(near.ref), near.url.decode(), near.index or msgspec.UNSET,
+                near.place or locate(near.ref),
+                near.url.decode(),
+                near.index or msgspec.UNSET,
                 similarity=_SIMILARITIES[near.similarity],
                 exact=msgspec.UNSET if block.exact is None else near.exact,
-            )  # fmt: skip
+            )
         yield found, _SIMILARITIES[least]
 
 
@@ -162,19 +164,43 @@ def verdicts(block: Verdicts, locate: Locate, fingerprint: str) -> Iterator[mode
         fields: Any = msgspec.Raw(carried) if carried else _NOTHING
         if similarity < 0:
             yield model.Verdict(
-                locate(ref), url.decode(), model.Decision.UNIQUE, BASIS_NAMES[basis], None, None,
-                False, text_bytes, fingerprint, fields, text, change, likeness, msgspec.UNSET,
-                nearest, nearest_min,
-            )  # fmt: skip
+                locate(ref),
+                url.decode(),
+                model.Decision.UNIQUE,
+                BASIS_NAMES[basis],
+                None,
+                None,
+                False,
+                text_bytes,
+                fingerprint,
+                fields,
+                text,
+                change,
+                likeness,
+                msgspec.UNSET,
+                nearest,
+                nearest_min,
+            )
         else:
             where = locate if elsewhere is None else elsewhere.locate
             corpus = msgspec.UNSET if elsewhere is None else elsewhere.corpus.name
             other = model.Representative(where(other_ref), other_url.decode(), corpus)
             yield model.Verdict(
-                locate(ref), url.decode(), model.Decision.DUPLICATE, BASIS_NAMES[basis],
-                _SIMILARITIES[similarity], other, bool(url) and is_same_url(url, other_url),
-                text_bytes, fingerprint, fields, text, change, likeness, by_sets,
-            )  # fmt: skip
+                locate(ref),
+                url.decode(),
+                model.Decision.DUPLICATE,
+                BASIS_NAMES[basis],
+                _SIMILARITIES[similarity],
+                other,
+                bool(url) and is_same_url(url, other_url),
+                text_bytes,
+                fingerprint,
+                fields,
+                text,
+                change,
+                likeness,
+                by_sets,
+            )
 
 
 def verdict_lines(block: Verdicts, locate: Locate, fingerprint: str) -> bytes:

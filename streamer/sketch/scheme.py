@@ -184,9 +184,13 @@ class Scheme:
 
 
 def choose(
-    name: str, *, accept: str = "", options: Sequence[str] = (), canonical: Sequence[str] = (),
+    name: str,
+    *,
+    accept: str = "",
+    options: Sequence[str] = (),
+    canonical: Sequence[str] = (),
     flags: Mapping[str, int] | None = None,
-) -> SignatureSettings:  # fmt: skip
+) -> SignatureSettings:
     """Return the settings of a method or preset; `flags` are the native method's that were given.
 
     A name of two, `simhash+minhash`, says what `accept` says as well: the second one accepts.

@@ -229,17 +229,23 @@ class SignatureSettings(BaseModel):
                 name, _, value = pair.partition("=")
                 result[f"{kind}.{name}"] = value
         more: dict[str, str | int] = {
-            "exact": "yes" if self.exact else "", "scope": self.scope,
-            "site_memory": self.site_memory, "text_rules": BETWEEN.join(self.text_rules),
-        }  # fmt: skip
+            "exact": "yes" if self.exact else "",
+            "scope": self.scope,
+            "site_memory": self.site_memory,
+            "text_rules": BETWEEN.join(self.text_rules),
+        }
         return result | {name: value for name, value in more.items() if value}
 
     def fingerprint(self, key_id: str) -> str:
         """Return 16 hexadecimal digits over everything that changes a signature."""
         parts = {
-            **self.identity(), "bins": BINS, "canonical": CANONICAL_VERSION, "key": key_id,
-            "sketch": SKETCH_VERSION, "unicode": UNICODE,
-        }  # fmt: skip
+            **self.identity(),
+            "bins": BINS,
+            "canonical": CANONICAL_VERSION,
+            "key": key_id,
+            "sketch": SKETCH_VERSION,
+            "unicode": UNICODE,
+        }
         if not self.is_native:
             parts["methods"] = METHODS_VERSION
         if self.takes_main_text:

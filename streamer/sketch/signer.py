@@ -122,9 +122,13 @@ def _hash_elements(count: int, powers: Words, scratch: SigningScratch) -> int:
 
 @kernel
 def _read_text(
-    text: Bytes, place: int, end: int, parameters: SignerParameters, tables: TokenTables,
+    text: Bytes,
+    place: int,
+    end: int,
+    parameters: SignerParameters,
+    tables: TokenTables,
     scratch: SigningScratch,
-) -> tuple[int, int, int, bool]:  # fmt: skip
+) -> tuple[int, int, int, bool]:
     """Take what a page is compared by into the scratch, which is empty.
 
     Returns the sum of its content, its tokens, or NO_ROOM in their place, the distinct shingles in
@@ -161,9 +165,13 @@ def _read_text(
 
 @kernel
 def _signs_prevail(
-    text: Bytes, place: int, end: int, parameters: SignerParameters, scratch: SigningScratch,
+    text: Bytes,
+    place: int,
+    end: int,
+    parameters: SignerParameters,
+    scratch: SigningScratch,
     words: int,
-) -> bool:  # fmt: skip
+) -> bool:
     """Return whether a text with so many words is read with its signs."""
     found, seed, in_tokens = 0, parameters.seeds[0], scratch.in_tokens
     while words < FEW_WORDS and found <= 2 * words and place < end:
@@ -186,9 +194,13 @@ def _empty(scratch: SigningScratch) -> None:
 
 @kernel
 def _sign_text(
-    text: Bytes, place: int, end: int, parameters: SignerParameters, scratch: SigningScratch,
+    text: Bytes,
+    place: int,
+    end: int,
+    parameters: SignerParameters,
+    scratch: SigningScratch,
     sketch: Words,
-) -> tuple[int, int, int]:  # fmt: skip
+) -> tuple[int, int, int]:
     """Set the scratch's minima and write the sketch; return (content hash, tokens, distinct).
 
     `distinct` counts shingles up to DISTINCT_MAX, or words; it is NO_ROOM if the bag is too small.
@@ -234,10 +246,15 @@ def _pack_collected(collected: Collected, out: Bytes, at: int) -> int:
 
 @kernel
 def _sign_batch(
-    bodies: tuple[Bytes, Places, Places, Bytes], visible: tuple[Bytes, Bytes, MainText | None],
-    parameters: SignerParameters, rows: int, scratch: SigningScratch, signed: Signatures,
-    more: tuple[npt.NDArray[np.bool_], Bytes, npt.NDArray[np.int64]], span: tuple[int, int],
-) -> int:  # fmt: skip
+    bodies: tuple[Bytes, Places, Places, Bytes],
+    visible: tuple[Bytes, Bytes, MainText | None],
+    parameters: SignerParameters,
+    rows: int,
+    scratch: SigningScratch,
+    signed: Signatures,
+    more: tuple[npt.NDArray[np.bool_], Bytes, npt.NDArray[np.int64]],
+    span: tuple[int, int],
+) -> int:
     """Sign `bodies` into `signed` and `more`; `visible` is for texts.
 
     Bodies are data, starts, ends and flags. Signs those from span[0] to span[1] and returns where

@@ -74,9 +74,12 @@ class SiteSigner:
         return self.sign_pages(bodies, flags, [b""] * len(bodies))
 
     def sign_pages(
-        self, bodies: Sequence[Buffer], flags: Sequence[int], urls: Sequence[bytes],
+        self,
+        bodies: Sequence[Buffer],
+        flags: Sequence[int],
+        urls: Sequence[bytes],
         scopes: Sequence[bytes] = (),
-    ) -> Signatures:  # fmt: skip
+    ) -> Signatures:
         """Sign bodies as `sign`, of pages with these URLs, and with scopes where pages have one.
 
         Raises:

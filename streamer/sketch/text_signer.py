@@ -66,9 +66,14 @@ class Signer:
     """
 
     def __init__(
-        self, *, bands: int = 14, rows: int = 6, shingle_width: int = 5,
-        key: bytes | str | None = None, key_file: str | os.PathLike[str] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        bands: int = 14,
+        rows: int = 6,
+        shingle_width: int = 5,
+        key: bytes | str | None = None,
+        key_file: str | os.PathLike[str] | None = None,
+    ) -> None:
         secret = _secret(key, key_file)
         try:
             settings = SignatureSettings(bands=bands, rows=rows, shingle_width=shingle_width)

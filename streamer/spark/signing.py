@@ -45,8 +45,11 @@ SIGNED = pa.schema({
     "skipped": pa.string(), "records": pa.int64(),
 })  # fmt: skip
 SPARK_TYPES = {
-    "int64": "long", "int32": "int", "bool": "boolean", "list<item: int64>": "array<long>",
-}  # fmt: skip
+    "int64": "long",
+    "int32": "int",
+    "bool": "boolean",
+    "list<item: int64>": "array<long>",
+}
 
 
 def schema_text(schema: pa.Schema) -> str:

@@ -202,10 +202,15 @@ def _drop(keys: RowKeys, kept: KeptRows, gone: Mask, first: int) -> FlushedRows:
     at = keys.slots[there] - first
     sketches = np.zeros((count, kept.sketches.shape[1]), np.uint64)
     left = FlushedRows(
-        np.full(count, NO_ROW), np.zeros(count, np.uint64), sketches,
-        np.zeros((count, keys.keys.shape[1]), np.uint64), np.zeros(count, np.uint64),
-        [b""] * count, np.full(count, BEFORE_ALL), b"",
-    )  # fmt: skip
+        np.full(count, NO_ROW),
+        np.zeros(count, np.uint64),
+        sketches,
+        np.zeros((count, keys.keys.shape[1]), np.uint64),
+        np.zeros(count, np.uint64),
+        [b""] * count,
+        np.full(count, BEFORE_ALL),
+        b"",
+    )
     stays = kept.take(np.flatnonzero(there))
     left.rows[at], left.keys[at], left.masks[at] = (
         keys.rows[there], keys.keys[there], keys.masks[there],

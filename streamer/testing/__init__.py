@@ -14,6 +14,12 @@ from streamer.testing.replays import KEY, KILL, KillMarker, Pages, Replayer
 from streamer.testing.verdicts import GoldenVerdicts, ReplayVerdicts, assert_same_verdicts
 
 __all__ = [
-    "KEY", "KILL", "GoldenVerdicts", "KillMarker", "Pages", "ReplayVerdicts", "Replayer",
+    "KEY",
+    "KILL",
+    "GoldenVerdicts",
+    "KillMarker",
+    "Pages",
+    "ReplayVerdicts",
+    "Replayer",
     "assert_same_verdicts",
-]  # fmt: skip
+]

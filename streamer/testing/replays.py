@@ -52,9 +52,13 @@ class Replayer:
         self._new_folder = new_folder
 
     def __call__(
-        self, pages: str | os.PathLike[str] | Iterable[AnyPage | bytes | KillMarker] | None = None,
-        *, topic: str | None = None, order_of: str | None = None, **options: Any,
-    ) -> ReplayVerdicts:  # fmt: skip
+        self,
+        pages: str | os.PathLike[str] | Iterable[AnyPage | bytes | KillMarker] | None = None,
+        *,
+        topic: str | None = None,
+        order_of: str | None = None,
+        **options: Any,
+    ) -> ReplayVerdicts:
         """Judge a file, a folder of files, a list of pages, or a topic of the `brokers`.
 
         With `order_of`, an index's name, verdicts are those of its worker, whose `key_file` is to

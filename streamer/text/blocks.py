@@ -50,8 +50,18 @@ REACH = 12
 DEPTH_MAX = 255
 
 SECTIONS = (
-    "nav", "footer", "header", "aside", "article", "main", "form", "ul", "ol", "table", "noscript",
-)  # fmt: skip
+    "nav",
+    "footer",
+    "header",
+    "aside",
+    "article",
+    "main",
+    "form",
+    "ul",
+    "ol",
+    "table",
+    "noscript",
+)
 _BITS = len(HINTS) + len(SECTIONS)
 
 # What a record holds. COUNTS: of the open elements, how many have each hint and are each section.
@@ -348,9 +358,15 @@ def _note_tag(structure: Structure, element: int, kind: tuple[bool, bool], hints
 
 @inline_kernel
 def _pass_tag(
-    source: Bytes, at: int, end: int, out: Bytes, place: int, state: html.State,
-    structure: Structure, records: Records,
-) -> tuple[int, int]:  # fmt: skip
+    source: Bytes,
+    at: int,
+    end: int,
+    out: Bytes,
+    place: int,
+    state: html.State,
+    structure: Structure,
+    records: Records,
+) -> tuple[int, int]:
     """Pass a tag as html.py does, and note what it says."""
     is_end = source[at + 1] == html.SLASH
     number, stop = read_name(source, at + (2 if is_end else 1), end)
@@ -383,9 +399,14 @@ def _pass_tag(
 
 @kernel
 def _pass_page(
-    source: Bytes, at: int, end: int, out: Bytes, state: html.State, structure: Structure,
+    source: Bytes,
+    at: int,
+    end: int,
+    out: Bytes,
+    state: html.State,
+    structure: Structure,
     records: Records,
-) -> int:  # fmt: skip
+) -> int:
     """Do what `html_to_blocks` does: apart from it, which makes an array and counts references.
 
     Most of what is called here is inlined: a call hands over all arrays of `structure`, and there

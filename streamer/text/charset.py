@@ -48,10 +48,17 @@ _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "
 
 # WHATWG's name -> Python's codec, where Python's codec of that name is narrower or another one.
 _CODECS = {
-    "big5": "big5hkscs", "euc-kr": "cp949", "gbk": "gb18030", "iso-8859-8-i": "iso-8859-8",
-    "macintosh": "mac-roman", "shift_jis": "cp932", "utf-16be": "utf-16-be",
-    "utf-16le": "utf-16-le", "windows-874": "cp874", "x-mac-cyrillic": "mac-cyrillic",
-}  # fmt: skip
+    "big5": "big5hkscs",
+    "euc-kr": "cp949",
+    "gbk": "gb18030",
+    "iso-8859-8-i": "iso-8859-8",
+    "macintosh": "mac-roman",
+    "shift_jis": "cp932",
+    "utf-16be": "utf-16-be",
+    "utf-16le": "utf-16-le",
+    "windows-874": "cp874",
+    "x-mac-cyrillic": "mac-cyrillic",
+}
 _NO_CHARSETS = frozenset({"replacement", "x-user-defined"})
 
 

@@ -94,9 +94,15 @@ def new_sums() -> Sums:
     """Return memory for pages; what no page has needed takes no room."""
     most = blocks.BLOCKS_MAX
     shapes = (
-        (most + 1, _SUMS), (most, _SUMS), most, 2 * most, (most + 1, 4), (most, 3), _BITS,
+        (most + 1, _SUMS),
+        (most, _SUMS),
+        most,
+        2 * most,
+        (most + 1, 4),
+        (most, 3),
+        _BITS,
         KINDS_MAX + 1,
-    )  # fmt: skip
+    )
     return Sums(np.zeros((1, _SUMS), np.int32), *(np.empty(each, np.int32) for each in shapes))
 
 

@@ -63,9 +63,11 @@ def new_furniture(size_bytes: int) -> Furniture:
     """Return an empty table; untouched parts of it take no memory."""
     buckets = max(1, size_bytes // BUCKET_BYTES)
     return Furniture(
-        np.zeros((buckets * WAYS, ENTRY_WORDS), np.uint64), np.zeros(1, np.uint64),
-        np.zeros((_SHARES, 3), np.int64), np.zeros(blocks.BLOCKS_MAX, np.int64),
-    )  # fmt: skip
+        np.zeros((buckets * WAYS, ENTRY_WORDS), np.uint64),
+        np.zeros(1, np.uint64),
+        np.zeros((_SHARES, 3), np.int64),
+        np.zeros(blocks.BLOCKS_MAX, np.int64),
+    )
 
 
 @inline_kernel

@@ -52,11 +52,18 @@ _BLOCKS = (
     "textarea tfoot th thead title tr ul video xmp"
 )
 _STATEFUL = {
-    "script": RAW | ENDLESS, "style": RAW | ENDLESS, "noscript": NOSCRIPT | BLOCK, "noembed": RAW,
-    "iframe": RAW | BLOCK, "noframes": RAW | BLOCK, "title": RAW | RCDATA | BLOCK,
-    "textarea": RAW | RCDATA | BLOCK, "svg": CONTAINER, "template": CONTAINER,
+    "script": RAW | ENDLESS,
+    "style": RAW | ENDLESS,
+    "noscript": NOSCRIPT | BLOCK,
+    "noembed": RAW,
+    "iframe": RAW | BLOCK,
+    "noframes": RAW | BLOCK,
+    "title": RAW | RCDATA | BLOCK,
+    "textarea": RAW | RCDATA | BLOCK,
+    "svg": CONTAINER,
+    "template": CONTAINER,
     "dialog": CONTAINER | BLOCK,
-}  # fmt: skip
+}
 SVG_MEMO, TEMPLATE_MEMO, DIALOG_MEMO, NOSCRIPT_MEMO = (
     list(_STATEFUL).index(name) for name in ("svg", "template", "dialog", "noscript")
 )

@@ -296,9 +296,17 @@ def new_main_text(model: Model) -> MainText:
     records = np.empty((blocks.BLOCKS_MAX, blocks.COLUMNS), np.int32)
     scores, bins = np.empty(blocks.BLOCKS_MAX, np.int32), np.zeros(_BINS, np.int32)
     return MainText(
-        model.forest, new_structure(), records, features.new_sums(),
-        np.zeros((rows, LANES), np.int16), places, answers, scores, bins, repeats,
-    )  # fmt: skip
+        model.forest,
+        new_structure(),
+        records,
+        features.new_sums(),
+        np.zeros((rows, LANES), np.int16),
+        places,
+        answers,
+        scores,
+        bins,
+        repeats,
+    )
 
 
 def model_of(trees: Sequence[Any], base: int, *, sites: bool = False) -> Model:

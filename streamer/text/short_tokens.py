@@ -311,9 +311,14 @@ def _decode_accented(
 
 @kernel
 def _collect_simple(
-    stretch: Segment, window: TokenWindow, pieces: Words, first: int, last: int, halves: Words,
+    stretch: Segment,
+    window: TokenWindow,
+    pieces: Words,
+    first: int,
+    last: int,
+    halves: Words,
     count: int,
-) -> int:  # fmt: skip
+) -> int:
     """Collect the tokens of runs [first, last) after `count` others; return where it stops.
 
     That is before the first run that is long or has other characters than ASCII, except one of two
@@ -343,9 +348,15 @@ def _collect_simple(
 
 @kernel
 def _collect_mixed(
-    stretch: Segment, window: TokenWindow, at: int, stop: int, pieces: Words, halves: Words,
-    count: int, room: int,
-) -> int:  # fmt: skip
+    stretch: Segment,
+    window: TokenWindow,
+    at: int,
+    stop: int,
+    pieces: Words,
+    halves: Words,
+    count: int,
+    room: int,
+) -> int:
     """Collect the tokens of a run [at, stop) after `count` others; return how many there are.
 
     The window begins where the stretch does. Returns -1 if a token is long or has a character that
@@ -390,9 +401,18 @@ def _keep_end(end: Words, seed: int, halves: Words, slot: int) -> None:
 
 @kernel
 def hash_short(  # noqa: PLR0913 - a kernel takes its arrays one by one
-    stretch: Segment, seed: int, window: TokenWindow, pieces: Words, halves: Words, run: int,
-    runs: int, out: Words, count: int, limit: int, ends: Words,
-) -> tuple[int, int]:  # fmt: skip
+    stretch: Segment,
+    seed: int,
+    window: TokenWindow,
+    pieces: Words,
+    halves: Words,
+    run: int,
+    runs: int,
+    out: Words,
+    count: int,
+    limit: int,
+    ends: Words,
+) -> tuple[int, int]:
     """Hash the tokens of runs from `run` on into out[count:limit]; return (next run, tokens).
 
     Stops before a run that has a long token or a character that is not plain, and where `out` is

@@ -116,9 +116,12 @@ def add_blocks(text: Bytes, host: int, main: MainText, own: PageBlocks, at: int)
 
 @allocating_kernel
 def _read_page(
-    body: tuple[Bytes, int, int], marks: tuple[bool, bool], unescaped: Bytes, text: Bytes,
+    body: tuple[Bytes, int, int],
+    marks: tuple[bool, bool],
+    unescaped: Bytes,
+    text: Bytes,
     main: MainText,
-) -> int:  # fmt: skip
+) -> int:
     """Write the text of one body to `text`, and its blocks to `main`; return where it ends."""
     source, start, end = body
     is_escaped, is_html = marks
@@ -134,9 +137,14 @@ def _read_page(
 
 @allocating_kernel
 def _read_pages(
-    bodies: tuple[Bytes, Places, Places], marks: tuple[Marks, Marks], hosts: Words,
-    unescaped: Bytes, main: MainText, texts: ReadTexts, own: PageBlocks,
-) -> None:  # fmt: skip
+    bodies: tuple[Bytes, Places, Places],
+    marks: tuple[Marks, Marks],
+    hosts: Words,
+    unescaped: Bytes,
+    main: MainText,
+    texts: ReadTexts,
+    own: PageBlocks,
+) -> None:
     """Read bodies (data, starts, ends) into `texts`, and list the asked blocks in `own`.
 
     `hosts` has a keyed hash of the host of each page, 0 for none: nothing is listed of such a page.
@@ -161,9 +169,14 @@ def _read_pages(
 
 @allocating_kernel
 def _choose_texts(
-    bodies: tuple[Bytes, Places, Places], marks: tuple[Marks, Marks], scratch: tuple[Bytes, Bytes],
-    main: MainText, texts: ReadTexts, repeats: tuple[Bytes, Places], is_main: Marks,
-) -> None:  # fmt: skip
+    bodies: tuple[Bytes, Places, Places],
+    marks: tuple[Marks, Marks],
+    scratch: tuple[Bytes, Bytes],
+    main: MainText,
+    texts: ReadTexts,
+    repeats: tuple[Bytes, Places],
+    is_main: Marks,
+) -> None:
     """Leave of each text what is main text, and write whether it is; bodies are as before."""
     data, starts, ends = bodies
     unescaped, again = scratch
@@ -188,9 +201,13 @@ def _choose_texts(
 
 
 def read_pages(
-    bodies: Slices, marks: tuple[Marks, Marks], hosts: Words, urls: Words,
-    scratch: tuple[Bytes, Bytes], main: MainText,
-) -> SitePages:  # fmt: skip
+    bodies: Slices,
+    marks: tuple[Marks, Marks],
+    hosts: Words,
+    urls: Words,
+    scratch: tuple[Bytes, Bytes],
+    main: MainText,
+) -> SitePages:
     """Read pages of the hosts and URLs that these are hashes of; 0: it has no host.
 
     `scratch` has room for the longest body (visible.py).

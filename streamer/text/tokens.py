@@ -221,9 +221,15 @@ def _look(text: Bytes, place: int, end: int, window: short_tokens.TokenWindow) -
 
 @kernel
 def hash_tokens(  # noqa: C901, PLR0912, PLR0915 - one loop over the text; a call a byte would double its cost
-    text: Bytes, place: int, end: int, seed: int, tables: TokenTables, scratch: TokenScratch,
-    out: Words, count: int,
-) -> tuple[int, int]:  # fmt: skip
+    text: Bytes,
+    place: int,
+    end: int,
+    seed: int,
+    tables: TokenTables,
+    scratch: TokenScratch,
+    out: Words,
+    count: int,
+) -> tuple[int, int]:
     """Hash the tokens of text[place:end] into out[count:]; return (next place, tokens in `out`).
 
     `text` has SLACK readable bytes after `end`. Each hash is mmh3.hash64(token as UTF-8, seed,

@@ -40,9 +40,14 @@ _CANONICAL = re.compile(rb"<link\b[^>]*canonical", re.IGNORECASE)
 
 @allocating_kernel
 def visible_span(
-    data: Bytes, start: int, end: int, flags: int, unescaped: Bytes, text: Bytes,
+    data: Bytes,
+    start: int,
+    end: int,
+    flags: int,
+    unescaped: Bytes,
+    text: Bytes,
     main: main_text.MainText | None,
-) -> tuple[Bytes, int, int, bool]:  # fmt: skip
+) -> tuple[Bytes, int, int, bool]:
     """Return (array, start, end) of the text of one body, and whether it is the main text.
 
     It is the visible text, unless `main` is given and the page has a main text. The compiler knows

@@ -61,9 +61,12 @@ class FileReport(facts.AuditReport):
 
 
 def verify_files(
-    target: FileTarget, verdicts: Sequence[Path], dead_letters: Sequence[Path], threads: int,
+    target: FileTarget,
+    verdicts: Sequence[Path],
+    dead_letters: Sequence[Path],
+    threads: int,
     progress: facts.Progress,
-) -> FileReport:  # fmt: skip
+) -> FileReport:
     """Audit an index of files, and the files that it has written.
 
     Raises:

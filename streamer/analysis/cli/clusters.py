@@ -70,11 +70,15 @@ class Choice:
 
 @command
 def clusters(
-    verdicts: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)], *,
-    out: str = STANDARD_OUTPUT, overwrite: Overwrite = False, policy: Policy = clustering.EARLIEST,
-    scope: Scope = Scope.NONE, every: Annotated[bool, typer.Option("--all")] = False,
+    verdicts: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)],
+    *,
+    out: str = STANDARD_OUTPUT,
+    overwrite: Overwrite = False,
+    policy: Policy = clustering.EARLIEST,
+    scope: Scope = Scope.NONE,
+    every: Annotated[bool, typer.Option("--all")] = False,
     warn_share: Annotated[float, typer.Option(min=0.0, max=1.0)] = SHARE_MIN,
-) -> None:  # fmt: skip
+) -> None:
     """Write the clusters of a verdict file, one line per page, the survivor of each cluster first.
 
     The file is read twice, and listed pages once more. Only listed pages take memory, up to 100

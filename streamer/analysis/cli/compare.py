@@ -80,11 +80,18 @@ class SideBySide:
 
 @command
 def compare(  # noqa: PLR0913 - the options of the command
-    a: str | None = None, b: str | None = None, *, pairs: Pairs = None, methods: Methods,
-    shingle_width: Width = 5, index: Path | None = None, page: SideBySide, as_json: AsJson = False,
+    a: str | None = None,
+    b: str | None = None,
+    *,
+    pairs: Pairs = None,
+    methods: Methods,
+    shingle_width: Width = 5,
+    index: Path | None = None,
+    page: SideBySide,
+    as_json: AsJson = False,
     reader: PageReader,
     settings: Annotated[Settings, "preset", "threshold", "text", "exact", "canonical", "key_file"],
-) -> None:  # fmt: skip
+) -> None:
     """Compare two texts: what a replay would decide, their exact shares, the shared fragments.
 
     Shares are of shingles; a text shorter than one is one shingle. With --all, --html and --json,
@@ -208,9 +215,13 @@ def _print_pairs(reports: Iterator[comparison.Report], *, as_json: bool) -> None
 
 
 def _print(
-    report: comparison.Report, both: tuple[documents.Document, documents.Document],
-    methods: Methods, html: Path | None, *, as_json: bool,
-) -> None:  # fmt: skip
+    report: comparison.Report,
+    both: tuple[documents.Document, documents.Document],
+    methods: Methods,
+    html: Path | None,
+    *,
+    as_json: bool,
+) -> None:
     """Print the figures, what methods say, and the texts if they are not too long to read here."""
     pieces = comparison.highlight(both[0].page.text, both[1].page.text, report.fragments)
     shown = [comparison.in_place(own, each.parts) for own, each in zip(pieces, both, strict=True)]
@@ -253,9 +264,15 @@ def _colour(pieces: Sequence[comparison.Piece]) -> Text:
 
 @command
 def uniqueness(
-    text: str, *, against: list[str], canonical: Canonical = None, shingle_width: Width = 5,
-    sources: Annotated[int, typer.Option(min=1)] = 20, as_json: AsJson = False, reader: PageReader,
-) -> None:  # fmt: skip
+    text: str,
+    *,
+    against: list[str],
+    canonical: Canonical = None,
+    shingle_width: Width = 5,
+    sources: Annotated[int, typer.Option(min=1)] = 20,
+    as_json: AsJson = False,
+    reader: PageReader,
+) -> None:
     """Show the share of a text's shingles that a collection does not contain.
 
     The sources of the others are listed. The text's own file does not count as a source.
@@ -310,11 +327,14 @@ def _report(result: Uniqueness, limit: int) -> dict[str, Any]:
         f"{result.width} words are found nowhere else; sources of the others: {len(found):,}."
     )
     return {
-        "shingle_width": result.width, "shingles": result.shingles, "unique": result.unique,
+        "shingle_width": result.width,
+        "shingles": result.shingles,
+        "unique": result.unique,
         "percentage": result.percentage,
         "sources": [{"source": name, "shingles": count} for name, count in most],
-        "sources_total": len(found), "summary": [summary],
-    }  # fmt: skip
+        "sources_total": len(found),
+        "summary": [summary],
+    }
 
 
 collection = typer.Typer(
@@ -328,10 +348,14 @@ collection = typer.Typer(
 @collection.command(cls=Command)
 @command
 def build(
-    pages: list[str], *, out: Annotated[Path, typer.Option(dir_okay=False)],
-    min_pages: Annotated[int, typer.Option(min=1)] = 1, overwrite: Overwrite = False,
-    reader: PageReader, settings: Annotated[Settings, "canonical"],
-) -> None:  # fmt: skip
+    pages: list[str],
+    *,
+    out: Annotated[Path, typer.Option(dir_okay=False)],
+    min_pages: Annotated[int, typer.Option(min=1)] = 1,
+    overwrite: Overwrite = False,
+    reader: PageReader,
+    settings: Annotated[Settings, "canonical"],
+) -> None:
     """Count on how many pages each word occurs, and write the counts to a file.
 
     Methods that weigh words take it as --method-option collection=FILE, with the same --canonical.

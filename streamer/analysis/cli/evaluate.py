@@ -60,11 +60,15 @@ class Picture:
 
 @command
 def evaluate(
-    datasets: list[str], *, methods: list[str] | None = None,
+    datasets: list[str],
+    *,
+    methods: list[str] | None = None,
     threshold: Annotated[float, typer.Option(min=0.01, max=1)] = THRESHOLD,
-    own_collection: bool = False, seed: Annotated[int, typer.Option(min=0)] = 0,
-    as_json: AsJson = False, reader: PageReader,
-) -> None:  # fmt: skip
+    own_collection: bool = False,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    as_json: AsJson = False,
+    reader: PageReader,
+) -> None:
     """Judge labelled pages by all methods; show accuracy, speed and memory.
 
     Each method makes one pass through the stream code with a temporary index. True duplicates are
@@ -117,12 +121,16 @@ CAPTION = "* the default"
 
 @command
 def tune(
-    *, threshold: Annotated[float, typer.Option(min=0.01, max=0.99)] = THRESHOLD,
+    *,
+    threshold: Annotated[float, typer.Option(min=0.01, max=0.99)] = THRESHOLD,
     hashes: Annotated[int, typer.Option(min=1, max=tuning.HASHES_MAX)] = 84,
     weight_fp: Annotated[float, typer.Option(min=0.0, max=1.0)] = tuning.WEIGHT_FP,
-    sample: list[str] | None = None, shingle_width: Annotated[int, typer.Option(min=1, max=32)] = 5,
-    best: Annotated[int, typer.Option(min=1, max=20)] = 5, picture: Picture, reader: PageReader,
-) -> None:  # fmt: skip
+    sample: list[str] | None = None,
+    shingle_width: Annotated[int, typer.Option(min=1, max=32)] = 5,
+    best: Annotated[int, typer.Option(min=1, max=20)] = 5,
+    picture: Picture,
+    reader: PageReader,
+) -> None:
     """Find the bands and rows with the least error for a threshold.
 
     Of all with bands x rows <= hashes, the best are those with the least weighted sum of the area

@@ -35,11 +35,15 @@ SHINGLE_WIDTH = SignatureSettings().shingle_width  # of the runs of words that t
 
 @command
 def explain(
-    page: str, *, index: Path, texts: list[str] | None = None,
+    page: str,
+    *,
+    index: Path,
+    texts: list[str] | None = None,
     verdicts: Annotated[Path | None, typer.Option(dir_okay=False, exists=True)] = None,
-    as_json: AsJson = False, reader: PageReader,
+    as_json: AsJson = False,
+    reader: PageReader,
     settings: Annotated[Settings, "key_file", "input_topic"],
-) -> None:  # fmt: skip
+) -> None:
     """Explain why a page is a duplicate or unique, by how much, and which edits would change it.
 
     Kept pages are found by URL or place. Nothing is kept of a duplicate: give --verdicts, which has
@@ -205,19 +209,26 @@ class _Texts:
 
 
 def _report(
-    name: str, signature: SignatureSettings, own: Body | None, explained: explanation.Explained,
+    name: str,
+    signature: SignatureSettings,
+    own: Body | None,
+    explained: explanation.Explained,
     texts: _Texts,
-) -> ExplainReport:  # fmt: skip
+) -> ExplainReport:
     """Return the explanation by what an index says, and by texts where they are at hand."""
     nearest, kept, threshold = explained.nearest, explained.kept, explained.settings.threshold
     report = ExplainReport(
-        page=kept.url if kept else own.name if own else name, place=kept and place_name(kept.place),
+        page=kept.url if kept else own.name if own else name,
+        place=kept and place_name(kept.place),
         kept=kept is not None,
         verdict=Decision.DUPLICATE if explained.is_duplicate else Decision.UNIQUE,
-        too_short=explained.too_short, threshold=threshold, method=signature.method,
-        not_looked_at=[corpus.name for corpus in explained.settings.also], nearest=None,
+        too_short=explained.too_short,
+        threshold=threshold,
+        method=signature.method,
+        not_looked_at=[corpus.name for corpus in explained.settings.also],
+        nearest=None,
         why=explained.why,
-    )  # fmt: skip
+    )
     if nearest is None:
         return report
     edits, resemblance, covered = _compare_shingles(signature, own, nearest, threshold, texts)
@@ -233,9 +244,12 @@ def _report(
 
 
 def _compare_shingles(
-    signature: SignatureSettings, own: Body | None, nearest: explanation.NearestPage,
-    threshold: float, texts: _Texts,
-) -> tuple[Edits | None, float | None, tuple[float, float] | None]:  # fmt: skip
+    signature: SignatureSettings,
+    own: Body | None,
+    nearest: explanation.NearestPage,
+    threshold: float,
+    texts: _Texts,
+) -> tuple[Edits | None, float | None, tuple[float, float] | None]:
     """Return the edits that change the verdict, exact resemblance, and shares that are covered.
 
     All are None where a method has no shingles or the page no text; the last two also where there

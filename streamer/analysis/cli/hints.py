@@ -96,9 +96,12 @@ class HintOptions:
 
 @command
 def hints(
-    verdicts: Annotated[list[Path], typer.Argument(exists=True, dir_okay=False)], *,
-    outputs: HintOutputs, options: HintOptions, reader: PageReader,
-) -> None:  # fmt: skip
+    verdicts: Annotated[list[Path], typer.Argument(exists=True, dir_okay=False)],
+    *,
+    outputs: HintOutputs,
+    options: HintOptions,
+    reader: PageReader,
+) -> None:
     """Learn from verdicts which URLs of a host have the same content, so need not be fetched.
 
     Per host: parameters and path segments that do not change a page, soft errors (one page that

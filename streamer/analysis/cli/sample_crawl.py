@@ -100,11 +100,13 @@ def _report(result: Score, clusters: list[Cluster]) -> dict[str, Any]:
     """Return all of a score as JSON values."""
     counts = ("kept", "missing", "repeats", "bad_representatives")
     return {
-        "threshold": result.threshold, "all": _figures(result.outcomes),
+        "threshold": result.threshold,
+        "all": _figures(result.outcomes),
         "outside_margin": _figures(result.clear),
         "kinds": {kind: _figures(one) for kind, one in sorted(result.kinds.items())},
-        **{name: getattr(result, name) for name in counts}, "clusters": clusters,
-    }  # fmt: skip
+        **{name: getattr(result, name) for name in counts},
+        "clusters": clusters,
+    }
 
 
 def _print(report: dict[str, Any]) -> None:

@@ -78,8 +78,12 @@ class Selection:
 @command
 def select(
     verdicts: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)],
-    pages: list[str], *, targets: SelectTargets, selection: Selection, reader: PageReader,
-) -> None:  # fmt: skip
+    pages: list[str],
+    *,
+    targets: SelectTargets,
+    selection: Selection,
+    reader: PageReader,
+) -> None:
     """Write one page of each cluster of a verdict file: a clean data set by another policy.
 
     Pages are written in the order of PAGES. A page that has no duplicate survives, and with

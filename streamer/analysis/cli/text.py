@@ -39,9 +39,14 @@ class PageLine(msgspec.Struct, frozen=True):
 
 @command
 def text(
-    pages: list[str], *, out: str, blocks: bool = False, overwrite: Overwrite = False,
-    reader: PageReader, settings: Annotated[Settings, "preset", "text", "site_memory"],
-) -> None:  # fmt: skip
+    pages: list[str],
+    *,
+    out: str,
+    blocks: bool = False,
+    overwrite: Overwrite = False,
+    reader: PageReader,
+    settings: Annotated[Settings, "preset", "text", "site_memory"],
+) -> None:
     """Write the text of pages that is compared: main text, unless --text visible asks for all.
 
     A record has the page's place, URL and title, its text with a line for each block, and its kind:

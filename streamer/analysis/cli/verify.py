@@ -113,9 +113,13 @@ def _verify_topics(
     if pages or files.verdicts or files.dead_letters:
         raise SettingsError("Give --index with PAGES and --verdicts, or none of the three.")
     wanted = VerifyOptions(
-        quiet_connection_of(settings), Names(settings.index_name, settings.input_topic),
-        page_parser(settings), settled=topics.settled, wait_s=topics.wait, also=settings.also,
-    )  # fmt: skip
+        quiet_connection_of(settings),
+        Names(settings.index_name, settings.input_topic),
+        page_parser(settings),
+        settled=topics.settled,
+        wait_s=topics.wait,
+        also=settings.also,
+    )
     compile_with_bar()
     with count_bar() as progress:
         return asyncio.run(verify_index(wanted, progress)), settings.index_name

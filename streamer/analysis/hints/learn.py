@@ -143,13 +143,16 @@ class _Learner:
         self, kind: HintKind, name: str, pages: Sequence[UrlPage], evidence: Evidence | None
     ) -> Hint:
         return Hint(
-            kind=kind, name=name, under=WHOLE_HOST, urls=len(pages),
+            kind=kind,
+            name=name,
+            under=WHOLE_HOST,
+            urls=len(pages),
             support=evidence.support if evidence else 0,
             differing=evidence.differing if evidence else 0,
             error=round(evidence.error, 4) if evidence else None,
             recheck=self._limits.recheck(len(pages)),
             examples=[page.url for page in pages if len(page.url) <= EXAMPLE_MAX][:EXAMPLES],
-        )  # fmt: skip
+        )
 
     def _compare(self, hint: Hint, pages: Sequence[UrlPage], agrees: Agrees) -> Hint:
         """Return the hint with what the canonical links of its pages say of it."""

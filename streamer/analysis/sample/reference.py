@@ -202,9 +202,13 @@ class ReferencePages:
         return url in self._by_url
 
     def add(
-        self, names: Sequence[str], ordinal: int, url: str, exact: Exact,
+        self,
+        names: Sequence[str],
+        ordinal: int,
+        url: str,
+        exact: Exact,
         text_bytes: tuple[int, ...] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Append a page that verdicts may place in a file of any of `names`."""
         index = len(self.exact)
         self.exact.append(exact)

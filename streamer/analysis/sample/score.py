@@ -54,10 +54,14 @@ class Score:
 
 
 def score_pages(
-    table: ReferencePages, verdicts: Path, threshold: float = THRESHOLD,
-    kinds: Mapping[int, str] = MappingProxyType({}), *, margin: float = MARGIN,
+    table: ReferencePages,
+    verdicts: Path,
+    threshold: float = THRESHOLD,
+    kinds: Mapping[int, str] = MappingProxyType({}),
+    *,
+    margin: float = MARGIN,
     min_shingles: int = MIN_SHINGLES,
-) -> Score:  # fmt: skip
+) -> Score:
     """Score the verdicts of pages, in their order.
 
     `threshold` in (0, 1]. `kinds` say how pages were made, by their ordinals in the first file.

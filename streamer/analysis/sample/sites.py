@@ -61,14 +61,23 @@ class Site:
         menu, sidebar = _items(self.menu, query), _items(self.sidebar, query)
         name, prose = escape(self.name), _elements("p", paragraphs)
         parts = {
-            "language": self.language.code, "site": name, "initial": name[:1], "rest": name[1:],
-            "title": escape(article.title), "menu": menu, "open_menu": menu.replace("</li>", ""),
-            "sidebar": sidebar, "open_sidebar": sidebar.replace("</li>", ""), "prose": prose,
-            "open_prose": prose.replace("</p>", ""), "prose_dd": _elements("dd", paragraphs),
+            "language": self.language.code,
+            "site": name,
+            "initial": name[:1],
+            "rest": name[1:],
+            "title": escape(article.title),
+            "menu": menu,
+            "open_menu": menu.replace("</li>", ""),
+            "sidebar": sidebar,
+            "open_sidebar": sidebar.replace("</li>", ""),
+            "prose": prose,
+            "open_prose": prose.replace("</p>", ""),
+            "prose_dd": _elements("dd", paragraphs),
             "lead": "".join(f"<p class=lead><em>{text}</em>\n" for text in paragraphs[:1]),
             "blocks": "\n".join(f"<div class='block'>{text}</div>" for text in paragraphs[1:]),
-            "styles": self.styles, "script": self.script,
-        }  # fmt: skip
+            "styles": self.styles,
+            "script": self.script,
+        }
         notices = [escape(notice) for notice in self.notices]
         for tag in ("p", "div", "span"):
             parts[f"notes_{tag}"] = _elements(tag, notices, ' class="notice"')
@@ -100,12 +109,16 @@ def make_site(seed: int, number: int) -> Site:
         sidebar.append((f"/{rng.getrandbits(24):06x}.html", label))
     notices = rng.sample(language.furniture, 2 + int(rng.random() * 3))
     return Site(
-        host=f"www.site{number:04}.example", language=language,
+        host=f"www.site{number:04}.example",
+        language=language,
         layout=number // len(LANGUAGES) % len(LAYOUTS),
         name=language.joiner.join(topic[:2]).title(),
         menu=tuple((f"/{n}/", label) for n, label in enumerate(language.labels)),
-        sidebar=tuple(sidebar), notices=tuple(notices), styles=_styles(rng), script=_script(rng),
-    )  # fmt: skip
+        sidebar=tuple(sidebar),
+        notices=tuple(notices),
+        styles=_styles(rng),
+        script=_script(rng),
+    )
 
 
 def _styles(rng: Random) -> str:
