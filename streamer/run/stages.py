@@ -152,11 +152,20 @@ def verdicts(block: Verdicts, locate: Locate, fingerprint: str) -> Iterator[mode
     pages = block.pages
     exact = [msgspec.UNSET] * len(pages) if block.exact is None else block.exact.tolist()
     columns = zip(
-        pages.refs.tolist(), pages.urls, pages.text_bytes.tolist(), pages.carried,
-        block.similarities.tolist(), block.basis.tolist(), block.representative_refs.tolist(),
-        block.representative_urls, block.references or [None] * len(pages), exact,
-        _changes_of(block), _nearest(block, locate), strict=True,
-    )  # fmt: skip
+        pages.refs.tolist(),
+        pages.urls,
+        pages.text_bytes.tolist(),
+        pages.carried,
+        block.similarities.tolist(),
+        block.basis.tolist(),
+        block.representative_refs.tolist(),
+        block.representative_urls,
+        block.references or [None] * len(pages),
+        exact,
+        _changes_of(block),
+        _nearest(block, locate),
+        strict=True,
+    )
     for (
         ref, url, text_bytes, carried, similarity, basis, other_ref, other_url, elsewhere, by_sets,
         (text, change, likeness), (nearest, nearest_min),
@@ -164,43 +173,19 @@ def verdicts(block: Verdicts, locate: Locate, fingerprint: str) -> Iterator[mode
         fields: Any = msgspec.Raw(carried) if carried else _NOTHING
         if similarity < 0:
             yield model.Verdict(
-                locate(ref),
-                url.decode(),
-                model.Decision.UNIQUE,
-                BASIS_NAMES[basis],
-                None,
-                None,
-                False,
-                text_bytes,
-                fingerprint,
-                fields,
-                text,
-                change,
-                likeness,
-                msgspec.UNSET,
-                nearest,
-                nearest_min,
-            )
+                locate(ref), url.decode(), model.Decision.UNIQUE, BASIS_NAMES[basis], None, None,
+                False, text_bytes, fingerprint, fields, text, change, likeness, msgspec.UNSET,
+                nearest, nearest_min,
+            )  # fmt: skip
         else:
             where = locate if elsewhere is None else elsewhere.locate
             corpus = msgspec.UNSET if elsewhere is None else elsewhere.corpus.name
             other = model.Representative(where(other_ref), other_url.decode(), corpus)
             yield model.Verdict(
-                locate(ref),
-                url.decode(),
-                model.Decision.DUPLICATE,
-                BASIS_NAMES[basis],
-                _SIMILARITIES[similarity],
-                other,
-                bool(url) and is_same_url(url, other_url),
-                text_bytes,
-                fingerprint,
-                fields,
-                text,
-                change,
-                likeness,
-                by_sets,
-            )
+                locate(ref), url.decode(), model.Decision.DUPLICATE, BASIS_NAMES[basis],
+                _SIMILARITIES[similarity], other, bool(url) and is_same_url(url, other_url),
+                text_bytes, fingerprint, fields, text, change, likeness, by_sets,
+            )  # fmt: skip
 
 
 def verdict_lines(block: Verdicts, locate: Locate, fingerprint: str) -> bytes:
