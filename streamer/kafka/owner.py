@@ -123,8 +123,8 @@ class Owner(Judge):
         def show() -> None:
             rows = self.store.meta.rows if self.store.meta else 0
             try:
-                size, free = self.store.size_bytes(), shutil.disk_usage(self._path).free
-                metrics.observe_store(rows, size, self.lookup, self.stored_offset, free)
+                metrics.observe_store(rows, self.store.size_bytes(), self.lookup)
+                metrics.observe_disk(self.stored_offset, shutil.disk_usage(self._path).free)
             except OSError as error:
                 _log.warning("metrics_incomplete", shard=self.number, reason=str(error))
 

@@ -168,27 +168,20 @@ class ShardMetrics:
         if committed is not None:
             metrics.log_committed.labels(name).set(committed)
 
-    def observe_store(
-        self,
-        rows: int,
-        index_bytes: int,
-        lookup: StoredLookup,
-        flushed_offset: int,
-        free_bytes: int,
-    ) -> None:
-        """Show what is on disk, up to where that has the log, and what is left of the disk.
-
-        For when an index was opened, and after each flush.
-        """
+    def observe_store(self, rows: int, index_bytes: int, lookup: StoredLookup) -> None:
+        """Show what is on disk: when an index was opened, and after each flush."""
         metrics, name = self._metrics, self._name
         self._flushed_rows = rows
         metrics.key_table_postings.labels(name).set(lookup.table.count)
         metrics.frozen_postings.labels(name).set(lookup.frozen.note.count)
         metrics.key_table_bytes.labels(name).set(lookup.memory_bytes)
         metrics.index_bytes.labels(name).set(index_bytes)
-        metrics.flushed_offset.labels(name).set(flushed_offset)
-        metrics.disk_free_bytes.labels(name).set(free_bytes)
         self.observe_state()
+
+    def observe_disk(self, flushed_offset: int, free_bytes: int) -> None:
+        """Set up to where the disk has the log, and what is left of it; as `observe_store`."""
+        self._metrics.flushed_offset.labels(self._name).set(flushed_offset)
+        self._metrics.disk_free_bytes.labels(self._name).set(free_bytes)
 
 
 def snapshot_report(metrics: Metrics, shard: int, folder: str) -> Report:
