@@ -36,7 +36,7 @@ from streamer.garbage import freeze_gc
 from streamer.index.codec import unpack_settings, unpack_state
 from streamer.index.settings import IndexSettings
 from streamer.pages.bytestream import STANDARD_INPUT
-from streamer.pages.files import folder_resolver
+from streamer.pages.identity import folder_resolver
 from streamer.pages.parse import PageParser
 from streamer.pages.tables import needs_arrow
 from streamer.panels import FIELDS, REGISTRY, RUNNING, SECURITY, SIGNATURE, TEXT, VERDICTS

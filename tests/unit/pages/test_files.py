@@ -11,7 +11,8 @@ from streamer.compression import zstd
 from streamer.errors import InputError
 from streamer.pages.bytestream import ByteStream
 from streamer.pages.chunk import CHUNK_RECORDS_MAX, Chunk, Ending
-from streamer.pages.files import HEAD_BYTES_MAX, Source, identify, open_sources
+from streamer.pages.files import Source, open_sources
+from streamer.pages.identity import HEAD_BYTES_MAX, identify
 from streamer.pages.members import ZSTD_MAGIC
 from tests.helpers.chunks import all_chunks, chunks_from_anywhere
 

@@ -9,7 +9,8 @@ import pytest
 from streamer.errors import InputError, SettingsError, StoreMismatch
 from streamer.model import page_ref
 from streamer.pages.bytestream import Trail
-from streamer.pages.files import HEAD_BYTES_MAX, Source
+from streamer.pages.files import Source
+from streamer.pages.identity import HEAD_BYTES_MAX
 from streamer.run import catalogue as module
 from streamer.run.catalogue import (
     ENTRIES_A_BLOCK,
