@@ -142,7 +142,8 @@ def _read_lines(path: Path, position: int) -> Iterator[bytes]:
 def _check_last(path: Path, line: bytes) -> None:
     """Raise an error unless a line without its end is whole all the same."""
     if len(line) == LINE_BYTES_MAX:
-        raise InputError(f"{path}: has a line of over {LINE_BYTES_MAX:,} bytes; give verdicts")
+        said = f"has a line of over {LINE_BYTES_MAX:,} bytes; give verdicts, or dead letters"
+        raise InputError(f"{path}: {said}")
     try:
         decode_line(line)
     except _WRONG as error:

@@ -1,4 +1,4 @@
-"""The overview: figures, verdicts over time, what is largest; the crawl in a line; and one host.
+"""The overview: figures, verdicts over time, what is largest; and the crawl in a line.
 
 Every view shows the line: all is well, or what is not and what to do about it. So it reads counts
 only, which the fold keeps.
@@ -11,24 +11,18 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from streamer.analysis.clusters import place_of
-from streamer.analysis.hints.hint import Hint, HintLimits
-from streamer.analysis.hints.learn import UrlVerdict, learn_host
 from streamer.cli.dead_letters import REMEDIES
 from streamer.console import queries
-from streamer.console.answers import ConsoleData, HostsQuery, Name, NotFound, hosts_in_order
+from streamer.console.answers import ConsoleData, HostsQuery, hosts_in_order
 from streamer.console.clusters import SeenCluster, describe_cluster
 from streamer.console.index import IndexFacts
 from streamer.console.queries import CodeRow, HostRow, InputState, SimilarityBar, VerdictCount
 from streamer.console.state import FoldState, PartitionLag
 from streamer.errors import StreamerError
-from streamer.hosts import plain_labels
-from streamer.model import Location
 from streamer.run.large_clusters import SHARE_MIN, SUSPECT_PAGES_MIN, suspicion
 
 Slot = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
 _SHOWN = 5  # of a list
-PAGES_MAX = 20_000  # of a host, of which hints are learned: in a second or two at most
 _BARS_MAX = 60
 _PAGES_OF_SLOT = 1000  # of files, whose pages have no time
 _LARGEST = 5  # clusters that may be too large
@@ -225,47 +219,3 @@ def _start(slot: int, unit: Literal["minutes", "pages"]) -> str:
     if unit == "pages":
         return f"page {slot * _PAGES_OF_SLOT + 1:,}"
     return f"{datetime.fromtimestamp(slot * 60, UTC):%Y-%m-%d %H:%M}"
-
-
-# ---- one host ------------------------------------------------------------------------------------
-
-
-class HostQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One host."""
-
-    host: Name = ""
-
-
-class HostAnswer(msgspec.Struct, frozen=True):
-    """A host and its hints, learned from its first `examined` pages; no host if none was named.
-
-    `streamer hints` looks at more of them.
-    """
-
-    host: HostRow | None
-    examined: int
-    hints: list[Hint]
-
-
-def host(data: ConsoleData, query: HostQuery) -> HostAnswer:
-    """Return what is known of a host.
-
-    Raises:
-        NotFound: no page is of it.
-    """
-    if not query.host:
-        return HostAnswer(None, 0, [])
-    name = plain_labels(query.host)
-    with data.read() as view:
-        rows = queries.hosts(view, "name = :host", "number", host=name)
-        found = queries.verdicts(view, queries.OF_HOST, PAGES_MAX, host=name)
-    if not rows:
-        raise NotFound(f"There is no page of the host {query.host}.")
-    numbers: dict[tuple[str, Location], int] = {}  # of contents, by their kept pages
-    verdicts = list[UrlVerdict]()
-    for verdict in (each.verdict for each in found):
-        other = verdict.representative
-        kept = verdict.page if other is None else place_of(other)
-        number = numbers.setdefault((verdict.index, kept), len(numbers))
-        verdicts.append(UrlVerdict(verdict.url, number, other))
-    return HostAnswer(rows[0], len(found), learn_host(name, verdicts, HintLimits()).hints)

@@ -13,7 +13,8 @@ import msgspec
 
 from streamer.console import answers, comparing
 from streamer.console.answers import ConsoleData, WrongQuery
-from streamer.console.overview import HostAnswer, HostQuery, Overview, OverviewQuery, host, overview
+from streamer.console.host_hints import HostAnswer, HostQuery, host
+from streamer.console.overview import Overview, OverviewQuery, overview
 from streamer.model import Page, Verdict
 from streamer.version import __version__
 

@@ -78,7 +78,8 @@ def deduplicate(
     names = [*answer_schema(job).names, "letter"]
     new = {each: f"{prefix}{each}" for each in names if each not in {"ref", "url"}}
     if taken := [each for each in ("ref", *new.values()) if each in pages.columns]:
-        raise SettingsError(f"The frame has a column {taken[0]}. Rename it, or give prefix=.")
+        said = f"The frame has a column {taken[0]}. Rename it, or give prefix='verdict_'."
+        raise SettingsError(said)
     signed = map_rows(numbered.select("ref", *columns), partial(rows_signed, job), SIGNED)
     corpus = judge_rows(signed, job)
     found = corpus.verdicts.unionByName(corpus.letters, allowMissingColumns=True)

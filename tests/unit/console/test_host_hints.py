@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from streamer.console.answers import ConsoleData, NotFound
-from streamer.console.overview import HostQuery, host
+from streamer.console.host_hints import HostQuery, host
 from tests.helpers.verdict_lines import duplicate, unique
 from tests.unit.console.conftest import folded
 from tests.unit.console.test_server import ask
