@@ -35,7 +35,7 @@ def _die_at(record: int) -> None:
             die(replay)
         flush(replay)
 
-    mock.patch("streamer.pages.lines.CHUNK_RECORDS_MAX", 1).start()
+    mock.patch("streamer.pages.chunk.CHUNK_RECORDS_MAX", 1).start()
     mock.patch("streamer.pages.lines.SMALL_RECORDS_MAX", 0).start()  # else they are one chunk
     mock.patch.multiple(Replay, _judge_new=judge_or_die, _flush=flush_or_die).start()
 

@@ -40,11 +40,9 @@ def oracle(content: bytes) -> Iterator[list[bytes] | int]:
 
 def taken(path: Path) -> Iterator[list[bytes] | int]:
     """Yield what the reader takes, with blocks and reads of a few bytes."""
-    small: dict[str, Any] = {
-        "CHUNK_BYTES_MAX": CHUNK_BYTES, "BUFFER_BYTES": 7, "_READ_BYTES": 7,
-        "_LINE_ENDS_IN_BYTES": 3,
-    }  # fmt: skip
-    with mock.patch.multiple(module, **small), ByteStream(str(path)) as stream:
+    small: dict[str, Any] = {"BUFFER_BYTES": 7, "_READ_BYTES": 7, "_LINE_ENDS_IN_BYTES": 3}
+    chunks = mock.patch("streamer.pages.chunk.CHUNK_BYTES_MAX", CHUNK_BYTES)
+    with chunks, mock.patch.multiple(module, **small), ByteStream(str(path)) as stream:
         reader = LineReader(stream, LIMIT)
         while True:
             lines = reader.take(LINES_MAX)
