@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest import mock
 
 import streamer.run.engine
-import streamer.run.replay
+import streamer.run.stages
 from streamer.pages.lines import LineReader
 from streamer.pages.parse import PageParser
 from streamer.run.judge import Judge
@@ -52,7 +52,7 @@ STAGES = (
     Stage(
         "verdict",
         3,
-        ((streamer.run.replay, "verdict_lines"), (OutputFile, "write"), (OutputFile, "sync")),
+        ((streamer.run.stages, "verdict_lines"), (OutputFile, "write"), (OutputFile, "sync")),
     ),
 )
 

@@ -129,7 +129,7 @@ class WorkerOptions:
         place = self.shard_folder(found.shard)
         raise StoreMismatch(
             f"The folder {folder} is itself the index of shard {found.shard}, which the worker "
-            f"expects in {place}. Move its content there, or restore the snapshot to that."
+            f"expects in {place}. Move its content there, or restore the snapshot to {place}."
         )
 
     def shard_folder(self, shard: int) -> Path:
