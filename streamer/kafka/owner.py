@@ -27,7 +27,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from streamer.errors import StreamerError
+from streamer.errors import StreamerError, on_failure
 from streamer.index.codec import Entry
 from streamer.index.messages import Output, Pages, Record, Verdicts
 from streamer.index.ports import FlushedRows, Found
@@ -81,12 +81,9 @@ class Owner(Judge):
         folder = IndexFolder.open(path, signature, key_file)
         self.fingerprint, meta = folder.fingerprint, folder.store.meta
         wanted = wire.LogPosition(log.identity.origin, log.topic_id, log.number)
-        try:
+        with on_failure(folder.store.close):
             self._at = wire.fitting_position(path, meta.owner, wanted) if meta else wanted
             super().__init__(folder.store, folder.identity, options, folder.secret)
-        except BaseException:
-            folder.store.close()
-            raise
 
     @property
     def offset(self) -> int:

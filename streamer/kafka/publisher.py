@@ -134,7 +134,8 @@ def batches_of(
         for each in (codec, DefaultRecordBatch.CODEC_ZSTD):
             batch = BatchBuilder(min(BATCH_BYTES, bytes_max), each, is_transactional=transactional)
             # However large, the first message of a batch always goes in.
-            assert batch.append(**message) is not None, len(value or b"")
+            added = batch.append(**message)
+            assert added is not None, len(value or b"")
             if batch.size() <= bytes_max:
                 break
         packed.append(batch)

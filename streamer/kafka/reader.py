@@ -405,11 +405,8 @@ async def reach(connection: Connection, timeout_s: float = ANSWER_SECONDS) -> No
                     await broker.send(MetadataRequest([]))
                 finally:
                     await broker.close()
-        except (
-            kafka_errors.KafkaError,
-            OSError,
-            ValueError,
-        ) as error:  # ValueError: a false SCRAM signature
+        # ValueError: a false SCRAM signature
+        except (kafka_errors.KafkaError, OSError, ValueError) as error:
             causes.append(f"{server}: {cause_of(error)}")
             if isinstance(error, OSError) and not isinstance(error, _LASTING):
                 kind = BrokersAwayError
