@@ -29,7 +29,7 @@ from streamer.console.fold import Fold
 from streamer.console.inputs import FoldedLine, decode_line
 from streamer.console.state import FoldState, PartitionLag, moment
 from streamer.console.view import VerdictView
-from streamer.errors import InputError, StreamerError
+from streamer.errors import InputError, StreamerError, on_failure
 from streamer.kafka.connection import Connection
 from streamer.kafka.dead_letters import dead_letter_in, is_of_index
 from streamer.kafka.reader import Reader, fetch_all, open_reader, reach
@@ -179,12 +179,10 @@ class TopicFold(Fold):
         """Fold what the topics have, until nothing more comes; look at the lags meanwhile."""
         while not self._stopped.is_set():
             found, is_at_end = self._ask_brokers(self._fetch())
-            try:
+            # The client is past these messages, and the view is not.
+            with on_failure(self._disconnect):
                 for place, messages, position in found:
                     self._fold_messages(place, messages, position)
-            except BaseException:
-                self._disconnect()  # the client is past these messages; the view is not
-                raise
             if self._ask_brokers(self._look()):
                 return  # other topics: `_has_changed` sees which
             if is_at_end and not found:
