@@ -52,6 +52,7 @@ from streamer.sketch.signer import NativeSigner
 from streamer.sketch.site_memory import SiteKeys, SiteMemory
 from streamer.text import blocks
 from streamer.text.main_text import (
+    MODEL,
     SITE_MODEL,
     MainText,
     Model,
@@ -135,7 +136,7 @@ def templates_table(data: Path) -> Table:
 
 def crawl_table() -> Table:
     """Judge the sample crawl by the package's models; show what is found of each kind."""
-    found = [judged(crawl(), [read_model(path)])[1] for path in (None, SITE_MODEL)]
+    found = [judged(crawl(), [read_model(path)])[1] for path in (MODEL, SITE_MODEL)]
     table = empty_table("The sample crawl, found by kind", "kind", "without sites", "with sites")
     for kind in sorted(found[0]):
         table.add_row(kind, *(each[kind] for each in found))
@@ -146,7 +147,7 @@ def releases_table(data: Path) -> Table:
     """Judge the documentation by the package's models."""
     heads = ("false", "found", "on another site", "F1")
     table = empty_table("Four releases of a documentation", "model", *heads)
-    for name, path in (("without sites", None), ("with sites", SITE_MODEL)):
+    for name, path in (("without sites", MODEL), ("with sites", SITE_MODEL)):
         table.add_row(name, *judged(releases(data), [read_model(path)])[0].outcome.shown())
     return table
 

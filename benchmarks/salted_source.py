@@ -23,7 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks import corpus
-from streamer.kernel import kernel, uint8
+from streamer.kernel import kernel
+from streamer.machine import uint8
 from streamer.run.outputs import StandardOutput
 
 if TYPE_CHECKING:

@@ -39,33 +39,20 @@ if TYPE_CHECKING:  # a name is imported when it is first used: numba alone takes
     from streamer.sketch.text_signer import Signer as Signer
     from streamer.version import __version__ as __version__
 
-_MODULE_OF = {
-    "AnyPage": "pages.program_pages",
-    "DeadLetter": "model",
-    "Deduplicator": "deduplicator",
-    "ExtractedText": "run.page_texts",
-    "InputError": "errors",
-    "InvalidPage": "errors",
-    "KeptMatch": "model",
-    "Location": "model",
-    "Page": "model",
-    "Rejected": "model",
-    "Representative": "model",
-    "Settings": "config",
-    "SettingsError": "errors",
-    "Signature": "sketch.text_signer",
-    "Signer": "sketch.text_signer",
-    "StoreDamaged": "errors",
-    "StoreMismatch": "errors",
-    "StoreUnavailable": "errors",
-    "StreamerError": "errors",
-    "TextBlock": "run.page_texts",
-    "Verdict": "model",
-    "__version__": "version",
-    "extract": "run.page_texts",
-    "follow": "kafka.follow",
-    "read_verdicts": "run.verdict_files",
+_NAMES = {
+    "config": "Settings",
+    "deduplicator": "Deduplicator",
+    "errors": "InputError InvalidPage SettingsError StreamerError "
+    "StoreDamaged StoreMismatch StoreUnavailable",
+    "kafka.follow": "follow",
+    "model": "DeadLetter KeptMatch Location Page Rejected Representative Verdict",
+    "pages.program_pages": "AnyPage",
+    "run.page_texts": "ExtractedText TextBlock extract",
+    "run.verdict_files": "read_verdicts",
+    "sketch.text_signer": "Signature Signer",
+    "version": "__version__",
 }
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 __all__ = list(_MODULE_OF)
 
 

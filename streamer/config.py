@@ -39,6 +39,7 @@ from streamer.rules import MAIN, Rule, read_rules, text_rules
 from streamer.sketch.settings import HOST, MAIN_TEXT, NATIVE, SignatureSettings
 from streamer.wrong_values import UNKNOWN, VARIABLES, did_you_mean, unknown_variable, why_wrong
 
+_AS_GIVEN = "bucket_max", "candidates_max", "keep_pages", "track_changes", "near_misses"
 SITE_BYTES_MIN = 1 << 20  # of a table of sites that is of use
 
 # Variables that are no settings: of kernel.py, of a worker's --index, of the tests and their tools.
@@ -212,14 +213,10 @@ class Settings(
             measure=own.measure,
             exact=own.exact,
             shingles_min=self.min_shingles if "min_shingles" in given else own.min_shingles,
-            bucket_max=self.bucket_max,
-            candidates_max=self.candidates_max,
             expire_after_ms=round(1000 * seconds_of(self.expire_after)) if self.expire_after else 0,
-            keep_pages=self.keep_pages,
-            track_changes=self.track_changes,
-            near_misses=self.near_misses,
             fallback_threshold=self._fallback_threshold,
             rules=self.site_rules,
+            **{name: getattr(self, name) for name in _AS_GIVEN},
         )
 
     @property
@@ -393,7 +390,7 @@ def list_settings() -> list[Declared]:
     """Return all settings, in the order of their declaration."""
     return [
         _declare(panel, name, text)
-        for panel in panels.PANELS
+        for panel in reversed(Settings.__bases__[:-1])
         for name, text in read_section(panel.__doc__, "Attributes")[1].items()
     ]
 

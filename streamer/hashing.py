@@ -5,7 +5,8 @@ these functions are its steps, so that a kernel can feed it words as they come, 
 oracle of each kernel calls mmh3 itself. Source: Austin Appleby, MurmurHash3.cpp (public domain).
 """
 
-from streamer.kernel import inline_kernel, uint64
+from streamer.kernel import inline_kernel
+from streamer.machine import uint64
 
 C1 = 0x87C37B91114253D5
 C2 = 0x4CF5AD432745937F

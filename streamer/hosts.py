@@ -49,8 +49,7 @@ def split_url(url: str) -> SplitUrl:
 
 def host_of(url: str) -> str:
     """Return the host of a URL; "" where it has none. IPv6 addresses have brackets."""
-    found = _URL.match(url)
-    return _read(found[2])[0] if found else ""
+    return split_url(url).host
 
 
 def same_url_key(url: bytes) -> bytes:

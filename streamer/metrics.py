@@ -18,16 +18,10 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    Info,
-    ProcessCollector,
-    disable_created_metrics,
-)
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.core import HistogramMetricFamily
+from prometheus_client.metrics import disable_created_metrics
+from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from streamer.docstrings import read_section

@@ -406,19 +406,3 @@ class RegistryPanel(BaseModel):
     registry_username: str | None = None
     registry_password_file: Path | None = None
     registry_password: SecretStr | None = _setting(None, flag=False)
-
-
-PANELS: tuple[type[BaseModel], ...] = (
-    FieldsPanel,
-    VerdictPanel,
-    TextPanel,
-    SignaturePanel,
-    RunningPanel,
-    KafkaPanel,
-    WorkerPanel,
-    TopicsPanel,
-    SnapshotPanel,
-    HealthPanel,
-    SecurityPanel,
-    RegistryPanel,
-)

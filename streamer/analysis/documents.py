@@ -268,7 +268,7 @@ def _body_of_text(name: str, body: bytes) -> Body:
         raise BinaryFileError(f"{name}: is binary; give plain text or HTML")
     unpacked = name.lower().removesuffix(".gz").removesuffix(".zst")
     html = looks_like_html(body, _TYPES.get(PurePath(unpacked).suffix))
-    return Body(name, decode_body(body, None, html=html).utf8, HTML if html else 0)
+    return Body(name, decode_body(body, None, html=html), HTML if html else 0)
 
 
 class _Pair(msgspec.Struct):

@@ -25,7 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.index.ports import FlushedRows, Horizon
-from streamer.kernel import inline_kernel, int64, kernel, uint64
+from streamer.kernel import inline_kernel, kernel
+from streamer.machine import int64, uint64
 from streamer.sketch.resemblance import SKETCH_WORDS
 
 HEAD_PAGES = 32_768  # kept pages that make a flush due, unless another number is set

@@ -19,11 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.hashing import fmix
-from streamer.kernel import (
-    allocating_kernel,
-    inline_kernel,
+from streamer.kernel import allocating_kernel, inline_kernel, kernel
+from streamer.machine import (
     int64,
-    kernel,
     load_u64,
     prefetch,
     put_word,

@@ -32,7 +32,8 @@ from streamer.index.memtable import (
     find_slot,
 )
 from streamer.index.messages import Keys, Times
-from streamer.kernel import inline_kernel, int64, kernel, prefetch, uint8, uint64
+from streamer.kernel import inline_kernel, kernel
+from streamer.machine import int64, prefetch, uint8, uint64
 from streamer.model import Basis
 from streamer.sketch.hash_sets import in_doubt
 from streamer.sketch.method import Measure, compare_sketches

@@ -128,6 +128,8 @@ class _Types:
             InvalidPage: a type contains itself, takes no bytes, or is too deep.
         """
         usable, height = self._type(schema, "", 0)
+        if height > DEPTH_MAX:
+            raise _check_depth()
         self.height = max(self.height, height)
         return usable
 
@@ -153,7 +155,7 @@ class _Types:
         for part in ("items", "values"):
             if kind in {"array", "map"} and part in schema:
                 usable[part], height = self._type(schema[part], space, depth + 1)
-                return usable, self._check_height(height + 1)
+                return usable, height + 1
         return usable, self._height_of(kind, space)
 
     def _union(self, schema: list[Any], space: str, depth: int) -> tuple[list[Any], int]:
@@ -183,7 +185,7 @@ class _Types:
                 height = max(height, own_height + 1)
             usable["fields"] = fields
             self._open.discard(full)
-        self._heights[full] = self._check_height(height)
+        self._heights[full] = height
         return height
 
     def _height_of(self, name: str, space: str) -> int:
@@ -194,12 +196,6 @@ class _Types:
         if full in self._open or name in self._open:
             raise InvalidPage(UNUSABLE, f"Avro: the type {full[:100]} contains itself")
         return self._heights.get(full, self._heights.get(name, 1))
-
-    @staticmethod
-    def _check_height(height: int) -> int:
-        if height > DEPTH_MAX:
-            raise _check_depth()
-        return height
 
 
 def _full_name(name: str, space: str) -> str:

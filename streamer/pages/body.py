@@ -16,9 +16,7 @@ import re
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
-from streamer.text.scan import Bytes
 from streamer.text.visible import Buffer
 
 HEAD_BYTES = 4096  # of a body without a type, in which an element is looked for
@@ -68,8 +66,8 @@ _BLOCK = (
     rb"|article|section|header|footer|nav|aside|figure|figcaption|blockquote|details)"
 )
 _END = re.compile(rb"%b\\?/(%b)%b?(?:>|\\u003[eE])" % (_LESS, _BLOCK, _SPACE), re.IGNORECASE)
-_BEGINNINGS = np.zeros(256, np.bool_)
-_BEGINNINGS[list(b"\xef\\ \t\n\f\r<")] = True
+MAY_BEGIN_HTML = np.zeros(256, np.bool_)  # by the first byte of a body
+MAY_BEGIN_HTML[list(b"\xef\\ \t\n\f\r<")] = True
 
 _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 # "binary data byte" in the WHATWG MIME sniffing standard
@@ -96,8 +94,8 @@ _FOREIGN = re.compile(
     % {b"no": _NO_CHARACTER, b"zero": _ZERO, b"size": _SIZE},
     re.DOTALL,
 )
-_FOREIGN_BEGINNINGS = np.zeros(256, np.bool_)
-_FOREIGN_BEGINNINGS[list(b"%GRIM8wOtPB7fS{\\\xef\xc2\xc3 \t\n\f\r")] = True
+MAY_BE_FOREIGN = np.zeros(256, np.bool_)  # by the first byte
+MAY_BE_FOREIGN[list(b"%GRIM8wOtPB7fS{\\\xef\xc2\xc3 \t\n\f\r")] = True
 FOREIGN_KINDS = (*_FOREIGN.groupindex, "binary")
 CONTROLS_MAX = 0.05  # of the first BINARY_BYTES; of random bytes a tenth are controls
 _CONTROLS = bytes({*range(32)} - {*b"\t\n\v\f\r\x1a\x1b"}) + b"\x7f"
@@ -122,11 +120,6 @@ def declares_html(content_type: str | None) -> bool | None:
     return None if essence in _VAGUE_TYPES else False
 
 
-def may_begin_html(first: Bytes) -> npt.NDArray[np.bool_]:
-    """Return whether bodies that begin with these bytes may begin like HTML."""
-    return _BEGINNINGS[first]
-
-
 def sniff_html(body: Buffer) -> bool:
     """Return whether a body looks like HTML; UTF-8 text or the inside of a JSON string."""
     return _BEGINNING.match(body) is not None or has_element(body)
@@ -148,11 +141,6 @@ def looks_like_html(body: Buffer, content_type: str | None) -> bool:
     """Return whether a page is HTML: by its type, or else by its body."""
     declared = declares_html(content_type)
     return sniff_html(body) if declared is None else declared
-
-
-def may_be_foreign(first: Bytes) -> npt.NDArray[np.bool_]:
-    """Return whether texts that begin with these bytes may be of a format that is no text."""
-    return _FOREIGN_BEGINNINGS[first]
 
 
 def foreign_kind(body: Buffer) -> str | None:

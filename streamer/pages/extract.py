@@ -202,7 +202,7 @@ class Extractor:
             raise SkippedRecord("type_not_text")
         _refuse_foreign(body)
         html = looks_like_html(encodings.is_not_blank(body), content_type)
-        text = decode_body(body, charset, html=html)[0]
+        text = decode_body(body, charset, html=html)
         return encodings.is_not_blank(text), HTML if html else 0
 
     def _html_flag(self, body: Buffer, content_type: str | None) -> int:

@@ -126,20 +126,16 @@ def lacks_body(data: bytes, bodies: frozenset[str]) -> bool:
     return not (isinstance(first, dict) and bodies & first.keys())
 
 
-class _Add(msgspec.Struct):
+class _DeltaFile(msgspec.Struct):
     path: str
     deletionVector: dict[str, object] | None = None  # noqa: N815 - as Delta calls it
-
-
-class _Remove(msgspec.Struct):
-    path: str
 
 
 class _Action(msgspec.Struct):
     """A line of a Delta log, as far as it says which files are of the table."""
 
-    add: _Add | None = None
-    remove: _Remove | None = None
+    add: _DeltaFile | None = None
+    remove: _DeltaFile | None = None
 
 
 def _delta_parts(formats: Iterable[str], read: Read) -> dict[str, set[str]]:
@@ -189,7 +185,7 @@ def _actions(name: str, data: bytes) -> list[_Action]:
         raise InputError(why) from error
 
 
-def _check_whole(name: str, part: _Add) -> None:
+def _check_whole(name: str, part: _DeltaFile) -> None:
     if part.deletionVector is not None:
         raise InputError(
             f"{name}: this Delta table marks rows of {part.path} as deleted (deletion vectors), "

@@ -9,11 +9,12 @@ from functools import partial
 
 from streamer.compression import ARROW_ENDINGS, PARQUET_ENDINGS
 from streamer.errors import InputError
+from streamer.pages.bytestream import ByteStream
 from streamer.pages.cdx import CdxRecords, begins_cdx
 from streamer.pages.lines import LetterRecords, open_json_lines, small_lines
 from streamer.pages.members import GZIP_MAGIC, ZSTD_MAGIC
 from streamer.pages.page_files import TYPES, PageFileRecords, small_page
-from streamer.pages.records import Format
+from streamer.pages.records import Format, InputFile
 from streamer.pages.rows import TAB, open_rows
 from streamer.pages.tables import needs_arrow, open_table_records
 from streamer.pages.wacz import open_wacz
@@ -35,6 +36,10 @@ def _rows(kind: str, suffix: str, delimiter: str) -> Format:
     return Format(kind, (suffix,), partial(open_rows, delimiter=delimiter), rank=1, is_utf8=True)
 
 
+def _letters(file: InputFile, stream: ByteStream) -> LetterRecords:
+    return LetterRecords(file, stream, is_of_messages)
+
+
 JSON_LINES = Format(
     "JSON lines", (".jsonl", ".ndjson", ".json"), open_json_lines, small=small_lines, is_utf8=True
 )
@@ -54,13 +59,7 @@ PAGE_FILES = Format(
 _LETTER = re.compile(
     rb'\{"page":\{"topic":"(?:[^"\\]|\\.)*","partition":\d+,"offset":\d+\},"code":"'
 )
-LETTERS = Format(
-    "dead letters",
-    (".dead.jsonl",),
-    lambda file, stream: LetterRecords(file, stream, is_of_messages),
-    begins=_LETTER.match,
-    rank=3,
-)
+LETTERS = Format("dead letters", (".dead.jsonl",), _letters, begins=_LETTER.match, rank=3)
 FORMATS = (
     JSON_LINES,
     LETTERS,

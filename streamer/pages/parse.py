@@ -16,16 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import InvalidPage, SkippedRecord
+from streamer.pages import body as bodies
 from streamer.pages import chunk as chunks
-from streamer.pages.body import (
-    HEAD_BYTES,
-    declares_html,
-    foreign_kind,
-    has_element,
-    may_be_foreign,
-    may_begin_html,
-    sniff_html,
-)
 from streamer.pages.chunk import Chunk, Message, MessageHeaders, PageBatch, WarcPage
 from streamer.pages.encodings import is_blank_escaped
 from streamer.pages.extract import URL_BYTES_MAX, Extractor, PageFields
@@ -251,17 +243,17 @@ class PageParser:
         starts, ends = spans[:, BODY, 0], spans[:, BODY, 1]
         html = kinds == HTML
         first = data[starts]
-        for i in np.flatnonzero(plain & may_be_foreign(first)).tolist():
-            plain[i] = not foreign_kind(data[starts[i] : ends[i]].data)
-        begins = may_begin_html(first)
+        for i in np.flatnonzero(plain & bodies.MAY_BE_FOREIGN[first]).tolist():
+            plain[i] = not bodies.foreign_kind(data[starts[i] : ends[i]].data)
+        begins = bodies.MAY_BEGIN_HTML[first]
         vague = plain & (kinds == _VAGUE)
         inside = vague & ~begins
-        json_fields.keep_marked(data, spans, HEAD_BYTES, inside)
+        json_fields.keep_marked(data, spans, bodies.HEAD_BYTES, inside)
         for i in np.flatnonzero(vague & begins | inside).tolist():
             body = data[starts[i] : ends[i]].data
-            html[i] = sniff_html(body) if begins[i] else has_element(body)
+            html[i] = bodies.sniff_html(body) if begins[i] else bodies.has_element(body)
             if states[i] == _TEXT:  # where the same bytes may say something else in JSON
-                plain[i] = b"\\" not in bytes(body[:HEAD_BYTES])
+                plain[i] = b"\\" not in bytes(body[: bodies.HEAD_BYTES])
         batch.flags = (np.where(states == ESCAPES, ESCAPED, 0) | np.where(html, HTML, 0)).tolist()
         url_ends = np.where(plain, spans[:, URL, 1], spans[:, URL, 0])
         batch.urls = json_fields.gather(data, spans[:, URL, 0], url_ends)
@@ -293,7 +285,7 @@ class PageParser:
         text = _unescaped(content_type)
         if text is None or (text and not self._messages.accepts_type(text)):
             return _REFUSED
-        is_html = declares_html(text)
+        is_html = bodies.declares_html(text)
         return _VAGUE if is_html is None else HTML if is_html else 0
 
     def _page_of_bytes(self, page: GivenPage) -> PageFields | None:

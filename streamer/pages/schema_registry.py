@@ -148,10 +148,6 @@ class _UnavailableError(Exception):
         self.lasts = lasts
 
 
-class _UnknownError(Exception):
-    """The registry does not know what it was asked for."""
-
-
 class SchemaRegistry:
     """Decodes messages by the schemas of a registry; safe to use from several threads.
 
@@ -233,11 +229,8 @@ class SchemaRegistry:
             raise InvalidPage("unknown_schema", f"{schema_id} is no schema's number")
         kind = "ids" if isinstance(schema_id, int) else "guids"
         path = f"/schemas/{kind}/{schema_id}?format=serialized"
-        try:
-            schema = self._ask(path, schema_s)
-            references = [*self._references(schema, set(), schema_s)]
-        except _UnknownError as error:
-            raise InvalidPage("unknown_schema", f"{schema_id}: {error}") from error
+        schema = self._ask(path, schema_s)
+        references = [*self._references(schema, set(), schema_s)]
         kind, text = schema.get("schemaType") or "AVRO", str(schema.get("schema", ""))
         if kind == "JSON":
             return lambda payload: payload
@@ -262,7 +255,11 @@ class SchemaRegistry:
             yield str(found.get("schema", ""))
 
     def _ask(self, path: str, schema_s: float) -> Mapping[str, Any]:
-        """Return the registry's answer, asked for as long as there is patience."""
+        """Return the registry's answer, asked for as long as there is patience.
+
+        Raises:
+            InvalidPage: `unknown_schema`, or as `_note_failure`.
+        """
         pause = PAUSE_SECONDS
         while True:
             try:
@@ -271,11 +268,10 @@ class SchemaRegistry:
                 self._note_failure(error, schema_s)
                 time.sleep(pause)
                 pause = min(2 * pause, PAUSE_SECONDS_MAX)
-            except _UnknownError:
-                self._note_answer()
-                raise
             else:
                 self._note_answer()
+                if answer is None:
+                    raise InvalidPage("unknown_schema", f"the registry does not know {path[:200]}")
                 return answer
 
     def _note_answer(self) -> None:
@@ -341,13 +337,14 @@ class _Client:
             raise _UnavailableError(_quote(status))
         _decode(body, list)
 
-    def ask(self, path: str) -> Mapping[str, Any]:
-        """Return an answer.
+    def ask(self, path: str) -> Mapping[str, Any] | None:
+        """Return an answer, None where the registry knows no such thing.
+
+        Another server in its place would not know it, either, so a registry has to say so, or to
+        show that it is one.
 
         Raises:
             _UnavailableError: the registry does not answer, or refuses us.
-            _UnknownError: it knows no such thing. Another server in its place would not know it,
-                either, so a registry has to say so, or to show that it is one.
         """
         status, body = self._get(path)
         if status == http.HTTPStatus.OK:
@@ -362,15 +359,14 @@ class _Client:
                 known = _decode(body, dict).get("error_code") in _NOT_FOUND_CODES
             if not known:
                 self.types()
-            raise _UnknownError("the registry does not know it")
+            return None
         lasts = status not in _PASSING and (status == 500 or 400 <= status < 500)  # noqa: PLR2004
         raise _UnavailableError(_quote(status), lasts=lasts)
 
     def looks_up(self) -> bool:
         """Return whether the registry looks for a schema that no registry has, and says so."""
         try:
-            with suppress(_UnknownError):
-                self.ask(f"/schemas/ids/{_NUMBER_MAX}?format=serialized")
+            self.ask(f"/schemas/ids/{_NUMBER_MAX}?format=serialized")
         except _UnavailableError:
             return False
         return True

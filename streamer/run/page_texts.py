@@ -144,7 +144,7 @@ def extract(html: str | bytes, *, text: Text = MAIN, blocks: bool = False) -> Ex
         TypeError: it is neither a text nor bytes.
     """
     if isinstance(html, bytes):
-        body = decode_body(html, None, html=True).utf8
+        body = decode_body(html, None, html=True)
     elif isinstance(html, str):
         body = html.encode("utf-8", "replace")
     else:

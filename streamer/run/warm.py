@@ -28,7 +28,8 @@ from streamer.index.messages import Pages
 from streamer.index.postings import Probed, Shape, explain, unpack
 from streamer.index.rule import mark_doubtful, matching_pairs, nearest_rows
 from streamer.index.settings import IndexSettings
-from streamer.kernel import FOLDER, KERNELS, uint64
+from streamer.kernel import FOLDER, KERNELS
+from streamer.machine import uint64
 from streamer.model import SIMILARITY_ONE
 from streamer.pages.bytestream import ByteStream
 from streamer.pages.chunk import PAGE_BYTES_MAX, Chunk
@@ -50,7 +51,7 @@ from streamer.sketch.site_signer import SiteSigner
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.rows import scan_rows
 from streamer.text.furniture import new_furniture, put_back
-from streamer.text.main_text import keep_main, new_main_text, read_model
+from streamer.text.main_text import MODEL, keep_main, new_main_text, read_model
 from streamer.text.short_tokens import token_tables
 from streamer.text.slices import Slices
 from streamer.text.tokens import SPARE, hash_tokens, token_scratch
@@ -145,7 +146,7 @@ def _compile_index(*, main_text: bool) -> None:
     """Find the text of HTML; go from signatures to verdicts, and on to what these are read for."""
     visible_text(_BODY.encode(), ESCAPED | HTML)
     if main_text:
-        keep_main(new_main_text(read_model()), np.empty(1, np.uint8), 0)
+        keep_main(new_main_text(read_model(MODEL)), np.empty(1, np.uint8), 0)
     _judge(NATIVE_SIGNATURE, map(_make_page, range(2)))
     _compile_rule()
     _compile_frozen()

@@ -24,17 +24,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamer.kernel import (
-    allocating_kernel,
-    inline_kernel,
-    int64,
-    kernel,
-    load_u64,
-    store_u64,
-    trailing_zeros,
-    uint32,
-    uint64,
-)
+from streamer.kernel import allocating_kernel, inline_kernel, kernel
+from streamer.machine import int64, load_u64, store_u64, trailing_zeros, uint32, uint64
 from streamer.model import SIMILARITY_ONE
 from streamer.sketch.method import Sketch, sketch_similarity
 from streamer.sketch.resemblance import BINS, count_filled_bins, level_of

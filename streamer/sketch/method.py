@@ -30,7 +30,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 
-from streamer.kernel import inline_kernel, int64, kernel, popcount, uint64
+from streamer.kernel import inline_kernel, kernel
+from streamer.machine import int64, popcount, uint64
 from streamer.model import SIMILARITY_ONE
 from streamer.sketch.resemblance import PAYLOAD_WORDS, SKETCH_WORDS, similarity
 from streamer.text.visible import Buffer, meta_description, visible_text

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import StoreMismatch
-from streamer.kernel import uint64
+from streamer.machine import uint64
 from streamer.rules import MAIN, VISIBLE
 from streamer.sketch import minhash, resemblance
 from streamer.sketch.hash_sets import pack_set

@@ -27,7 +27,8 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.hashing import absorb, finish, fmix
-from streamer.kernel import allocating_kernel, inline_kernel, int64, kernel, uint32, uint64
+from streamer.kernel import allocating_kernel, inline_kernel, kernel
+from streamer.machine import int64, uint32, uint64
 from streamer.sketch.resemblance import BINS, EMPTY_BIN, LISTED_MAX, Words
 
 Minima = npt.NDArray[np.uint32]

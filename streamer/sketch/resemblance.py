@@ -33,16 +33,8 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.hashing import fmix
-from streamer.kernel import (
-    allocating_kernel,
-    inline_kernel,
-    int64,
-    kernel,
-    popcount,
-    trailing_zeros,
-    uint32,
-    uint64,
-)
+from streamer.kernel import allocating_kernel, inline_kernel, kernel
+from streamer.machine import int64, popcount, trailing_zeros, uint32, uint64
 from streamer.model import SIMILARITY_ONE
 
 Words = npt.NDArray[np.uint64]

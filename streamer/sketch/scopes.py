@@ -12,29 +12,39 @@ hash. Mixing is a bijection, so within a scope nothing changes.
 # domains changes with a list.
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import StoreMismatch
-from streamer.kernel import uint64
+from streamer.machine import uint64
 from streamer.sketch.resemblance import hash_for_sketch
 from streamer.sketch.signer import PageSigner, Signatures
 from streamer.text.visible import Buffer
 
-_SCOPES_KEPT = 4096  # of which the hash is known
+_HASHES_KEPT = 4096
 
 Keys = npt.NDArray[np.uint64]
+
+
+def keyed_hash(purpose: bytes, secret: bytes) -> Callable[[bytes], int]:
+    """Return a hash of 64 bits under a secret, for one purpose; it remembers many."""
+    key = hashlib.blake2b(purpose, key=secret, digest_size=32).digest()
+
+    @lru_cache(_HASHES_KEPT)
+    def hash_of(text: bytes) -> int:
+        return int.from_bytes(hashlib.blake2b(text, key=key, digest_size=8).digest(), "big")
+
+    return hash_of
 
 
 class Scopes:
     """Keyed hashes of scopes; one instance a thread."""
 
     def __init__(self, secret: bytes) -> None:
-        self._key = hashlib.blake2b(b"scope", key=secret, digest_size=32).digest()
-        self.hash = lru_cache(_SCOPES_KEPT)(self._hash_of)
+        self.hash = keyed_hash(b"scope", secret)
 
     def mix(self, signed: Signatures, scopes: Sequence[bytes]) -> Signatures:
         """Return signatures with the scope of each page in its keys.
@@ -49,9 +59,6 @@ class Scopes:
             )
         hashes = np.array([self.hash(scope) for scope in scopes], np.uint64)
         return signed._replace(keys=scope_keys(signed.keys, hashes))
-
-    def _hash_of(self, scope: bytes) -> int:
-        return int.from_bytes(hashlib.blake2b(scope, key=self._key, digest_size=8).digest(), "big")
 
 
 class ScopedSigner:

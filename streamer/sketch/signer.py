@@ -12,7 +12,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from streamer.kernel import int64, kernel, uint64
+from streamer.kernel import kernel
+from streamer.machine import int64, uint64
 from streamer.sketch import hash_sets, minhash, resemblance
 from streamer.sketch.hash_sets import Collected
 from streamer.sketch.resemblance import BINS, EMPTY_BIN, SKETCH_WORDS, Words
@@ -20,7 +21,7 @@ from streamer.sketch.settings import SignatureSettings, derive_seeds
 from streamer.sketch.word_bag import BAG_SLOTS, NO_ROOM, Bag, empty_bag, new_bag, number_words
 from streamer.text.main_text import MainText, new_main_text
 from streamer.text.scan import Bytes
-from streamer.text.short_tokens import TokenTables, token_tables
+from streamer.text.short_tokens import Segment, TokenTables, token_tables
 from streamer.text.site_pages import SitePages, choose_texts, read_pages
 from streamer.text.slices import Places, Slices
 from streamer.text.tokens import FEW_WORDS, SPARE, TokenScratch, hash_tokens, token_scratch
@@ -122,18 +123,14 @@ def _hash_elements(count: int, powers: Words, scratch: SigningScratch) -> int:
 
 @kernel
 def _read_text(
-    text: Bytes,
-    place: int,
-    end: int,
-    parameters: SignerParameters,
-    tables: TokenTables,
-    scratch: SigningScratch,
+    source: Segment, parameters: SignerParameters, tables: TokenTables, scratch: SigningScratch
 ) -> tuple[int, int, int, bool]:
     """Take what a page is compared by into the scratch, which is empty.
 
     Returns the sum of its content, its tokens, or NO_ROOM in their place, the distinct shingles in
     `scratch.slots`, and whether these are all.
     """
+    text, place, end = source
     seeds, powers = parameters.seeds, parameters.powers
     tokens, shingles, minima, bins, slots, in_tokens, collected, bag = scratch
     is_bag = bag.counts.shape[0] > 0
@@ -165,14 +162,10 @@ def _read_text(
 
 @kernel
 def _signs_prevail(
-    text: Bytes,
-    place: int,
-    end: int,
-    parameters: SignerParameters,
-    scratch: SigningScratch,
-    words: int,
+    source: Segment, parameters: SignerParameters, scratch: SigningScratch, words: int
 ) -> bool:
     """Return whether a text with so many words is read with its signs."""
+    text, place, end = source
     found, seed, in_tokens = 0, parameters.seeds[0], scratch.in_tokens
     while words < FEW_WORDS and found <= 2 * words and place < end:
         place, count = hash_tokens(
@@ -194,12 +187,7 @@ def _empty(scratch: SigningScratch) -> None:
 
 @kernel
 def _sign_text(
-    text: Bytes,
-    place: int,
-    end: int,
-    parameters: SignerParameters,
-    scratch: SigningScratch,
-    sketch: Words,
+    source: Segment, parameters: SignerParameters, scratch: SigningScratch, sketch: Words
 ) -> tuple[int, int, int]:
     """Set the scratch's minima and write the sketch; return (content hash, tokens, distinct).
 
@@ -209,14 +197,10 @@ def _sign_text(
         scratch.minima, scratch.bins, scratch.slots, scratch.shingles, scratch.bag,
     )  # fmt: skip
     _empty(scratch)
-    content, total, members, few = _read_text(
-        text, place, end, parameters, parameters.tables, scratch
-    )
-    if total != NO_ROOM and _signs_prevail(text, place, end, parameters, scratch, total):
+    content, total, members, few = _read_text(source, parameters, parameters.tables, scratch)
+    if total != NO_ROOM and _signs_prevail(source, parameters, scratch, total):
         _empty(scratch)
-        content, total, members, few = _read_text(
-            text, place, end, parameters, parameters.signs, scratch
-        )
+        content, total, members, few = _read_text(source, parameters, parameters.signs, scratch)
     if total == NO_ROOM:
         return uint64(0), 0, NO_ROOM
     if few:
@@ -272,9 +256,8 @@ def _sign_batch(
         text, start, end, main[i] = visible_span(
             data, starts[i], ends[i], int64(flags[i]), visible[0], visible[1], visible[2]
         )
-        content, token_counts[i], found = _sign_text(
-            text, start, end, parameters, scratch, sketches[i]
-        )
+        source = Segment(text, start, end)
+        content, token_counts[i], found = _sign_text(source, parameters, scratch, sketches[i])
         if found == NO_ROOM:
             return i
         distinct[i] = found

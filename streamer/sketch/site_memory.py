@@ -13,19 +13,18 @@ right.
 # (1 KiB each), and puts it back. A pool begins work in the order of turns, so the turn that others
 # wait for is always being worked on.
 
-import hashlib
 import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from streamer.hosts import host_of
+from streamer.sketch.scopes import keyed_hash
 from streamer.text import furniture
 from streamer.text.furniture import Furniture
 from streamer.text.scan import Bytes
@@ -36,29 +35,22 @@ _Result = TypeVar("_Result")
 
 PART_BYTES = 1024  # of the table: what is stored together
 _PART_ENTRIES = PART_BYTES // furniture.BUCKET_BYTES * furniture.WAYS
-_HOSTS_KEPT = 4096  # of which the hash is known
 
 
 class SiteKeys:
     """Hashes of pages' hosts and URLs; those of hosts have the index's secret, if it is given."""
 
     def __init__(self, secret: bytes = b"") -> None:
-        self._key = hashlib.blake2b(b"site", key=secret, digest_size=32).digest()
-        self._hash = lru_cache(_HOSTS_KEPT)(self._hash_of)
+        self._hash = keyed_hash(b"site", secret)
 
     def hosts(self, urls: Sequence[bytes]) -> Words:
         """Return a hash of the host of each URL, 0 where it has none."""
-        return np.array([self._hash(host_of(url.decode())) for url in urls], np.uint64)
+        hosts = (host_of(url.decode()).encode() for url in urls)
+        return np.array([self._hash(host) or 1 if host else 0 for host in hosts], np.uint64)
 
     def urls(self, urls: Sequence[bytes]) -> Words:
         """Return a hash of 32 bits of each URL."""
         return np.array([zlib.crc32(url) for url in urls], np.uint64)
-
-    def _hash_of(self, host: str) -> int:
-        if not host:
-            return 0
-        digest = hashlib.blake2b(host.encode(), key=self._key, digest_size=8).digest()
-        return int.from_bytes(digest, "big") or 1
 
 
 class _Learned(NamedTuple):

@@ -20,7 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.hashing import fmix
-from streamer.kernel import inline_kernel, int64, kernel, uint32, uint64
+from streamer.kernel import inline_kernel, kernel
+from streamer.machine import int64, uint32, uint64
 from streamer.sketch.resemblance import Words
 from streamer.text.tokens import Token, close, push
 

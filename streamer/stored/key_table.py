@@ -37,7 +37,8 @@ from streamer.index.postings import (
     segment_words,
     tag_of,
 )
-from streamer.kernel import inline_kernel, int64, kernel, prefetch, put_word, uint64, word_at
+from streamer.kernel import inline_kernel, kernel
+from streamer.machine import int64, prefetch, put_word, uint64, word_at
 
 FREE_SLOT = 0xFFFFFFFFFFFFFFFF  # no word: rows end before it
 _LINE_SLOTS = 8  # of a cache line

@@ -23,7 +23,8 @@ import numpy.typing as npt
 from streamer.index.codec import KEYS, ROWS, SHINGLES, Entry, entry_key
 from streamer.index.ports import FlushedRows, KeptRows
 from streamer.index.postings import ROWS_MAX, Bytes, Marks, Places, rows_before
-from streamer.kernel import inline_kernel, int64, kernel, load_u64, store_u64, uint32, uint64
+from streamer.kernel import inline_kernel, kernel
+from streamer.machine import int64, load_u64, store_u64, uint32, uint64
 from streamer.sketch.resemblance import SKETCH_BYTES, SKETCH_WORDS
 from streamer.text.slices import Slices
 

@@ -17,26 +17,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamer.kernel import (
-    allocating_kernel,
-    inline_kernel,
-    int64,
-    kernel,
-    popcount,
-    trailing_zeros,
-    uint64,
-)
-from streamer.text import html
-from streamer.text.canonical import (
-    CLASS_SHIFT,
-    EXPANDED,
-    IGNORED,
-    MARK,
-    SEPARATOR,
-    UNSPACED,
-    VALUE_MASK,
-    canonical_table,
-)
+from streamer.kernel import allocating_kernel, inline_kernel, kernel
+from streamer.machine import int64, popcount, trailing_zeros, uint64
+from streamer.text import canonical, html
 from streamer.text.hints import HINTS, read_attributes
 from streamer.text.html import after_tag, begins_tag, copy_text, hidden, read_name, slot_of
 from streamer.text.scan import INVALID, VECTOR_BYTES, Bytes, ascii_lanes, decode, find_byte
@@ -49,19 +32,8 @@ OPEN_MAX = 64
 REACH = 12
 DEPTH_MAX = 255
 
-SECTIONS = (
-    "nav",
-    "footer",
-    "header",
-    "aside",
-    "article",
-    "main",
-    "form",
-    "ul",
-    "ol",
-    "table",
-    "noscript",
-)
+_SECTION_NAMES = "nav footer header aside article main form ul ol table noscript"
+SECTIONS = tuple(_SECTION_NAMES.split())
 _BITS = len(HINTS) + len(SECTIONS)
 
 # What a record holds. COUNTS: of the open elements, how many have each hint and are each section.
@@ -138,7 +110,7 @@ class Structure(NamedTuple):
 
 def new_structure() -> Structure:
     """Return memory for the structure of pages, one after the other."""
-    table = canonical_table()
+    table = canonical.canonical_table()
     elements, bits, parents = np.zeros((3, OPEN_MAX), np.int64)
     now, sums = (np.zeros(n, np.int64) for n in (_SCALARS, COUNTS))
     counts = np.zeros(_BITS, np.int32)
@@ -168,21 +140,21 @@ def _count_other(structure: Structure, code: int) -> None:
     """Count a character outside ASCII; INVALID means malformed bytes."""
     now, sums = structure.now, structure.sums
     entry = structure.entries[code] if code != INVALID else 0
-    kind = entry >> CLASS_SHIFT
-    if kind == EXPANDED:
-        kind = structure.sequences[(entry & VALUE_MASK) + 1] >> CLASS_SHIFT
-    if kind == IGNORED or kind == MARK:  # noqa: PLR1714, SIM109 - a kernel has no sets
+    kind = entry >> canonical.CLASS_SHIFT
+    if kind == canonical.EXPANDED:
+        kind = structure.sequences[(entry & canonical.VALUE_MASK) + 1] >> canonical.CLASS_SHIFT
+    if kind == canonical.IGNORED or kind == canonical.MARK:  # noqa: PLR1714 - a kernel has no sets
         return
-    if kind == SEPARATOR:
+    if kind == canonical.SEPARATOR:
         point = _is_in(code, OTHER_POINTS)
         now[_IN_WORD] = 0
         sums[POINTS] += point
         if code != _IDEOGRAPHIC_SPACE and code != _NO_BREAK_SPACE:  # noqa: PLR1714 - as above
             now[_LAST] = point or _is_in(code, OTHER_QUOTES)
         return
-    sums[WORDS] += 1 if kind == UNSPACED or not now[_IN_WORD] else 0
+    sums[WORDS] += 1 if kind == canonical.UNSPACED or not now[_IN_WORD] else 0
     sums[LETTERS] += 1
-    now[_IN_WORD] = kind != UNSPACED
+    now[_IN_WORD] = kind != canonical.UNSPACED
     now[_LAST] = 0
 
 

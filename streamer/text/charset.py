@@ -15,7 +15,6 @@ unicode_escape) can be named. Malformed bytes become U+FFFD. Nothing here raises
 # does, as ISO-8859-2 does for some French.
 
 import re
-from typing import NamedTuple
 
 import msgspec
 import webencodings
@@ -60,21 +59,6 @@ _CODECS = {
     "x-mac-cyrillic": "mac-cyrillic",
 }
 _NO_CHARSETS = frozenset({"replacement", "x-user-defined"})
-
-
-class Decoded(NamedTuple):
-    """A page as UTF-8.
-
-    Attributes:
-        utf8: the page; the very bytes that came in where they are valid UTF-8 already.
-        charset: Python's name of the charset that was believed.
-        how: what it was believed on: "bom", "utf-8" (the bytes prove it), "declared", "meta" or
-            "detected".
-    """
-
-    utf8: bytes
-    charset: str
-    how: str
 
 
 def codec_of(label: str | None) -> str | None:
@@ -146,12 +130,12 @@ def _sample(body: bytes) -> bytes:
     return _ASCII_RUN.sub(rb"\1 ", body[start : start + WINDOW_BYTES])[:SAMPLE_BYTES]
 
 
-def _utf16(body: bytes, labels: list[tuple[str, str]]) -> str | None:
+def _utf16(body: bytes, labels: list[str]) -> str | None:
     """Return the UTF-16 codec that upper bytes below 32 speak for, or a label that fits, if any."""
     head = body[:PRESCAN_BYTES]
     if len(head.translate(None, _CONTROL_BYTES)) == len(head):
         return None  # as nearly all pages
-    announced = any(label.startswith("utf-16") for label, _ in labels)
+    announced = any(label.startswith("utf-16") for label in labels)
     even, odd = (
         len(part) - len(part.translate(None, _CONTROL_BYTES)) for part in (head[::2], head[1::2])
     )
@@ -183,30 +167,27 @@ def _is_mostly_utf8(sample: bytes) -> bool:
     return good > bad * 4
 
 
-def _choose(body: bytes, labels: list[tuple[str, str]]) -> tuple[str, str]:
-    """Return (codec, how) for bytes that are not UTF-8 throughout."""
+def _choose(body: bytes, labels: list[str]) -> str:
+    """Return the codec for bytes that are not UTF-8 throughout."""
     sample = _sample(body)
     if _is_mostly_utf8(sample):
-        return "utf-8", next((how for codec, how in labels if codec == "utf-8"), "detected")
-    fitting = [
-        (codec, how)
-        for codec, how in labels
-        if not codec.startswith("utf-") and _damage(sample, codec) <= DAMAGE_MAX
-    ]
+        return "utf-8"
+    others = (codec for codec in labels if not codec.startswith("utf-"))
+    fitting = [codec for codec in others if _damage(sample, codec) <= DAMAGE_MAX]
     guess = _detect(sample)
-    for codec, how in fitting:
+    for codec in fitting:
         if _read_the_same(sample, codec, guess):
-            return codec, how
+            return codec
     # Damage misleads the detector about multi-byte charsets: to another one, which then fails too,
     # or to a single-byte one, which cannot fail. Show it a repaired sample.
     if _damage(sample, guess) > 0 or len(sample.decode(guess, "replace")) == len(sample):
-        for codec, how in fitting:
+        for codec in fitting:
             whole = sample.decode(codec, "ignore").encode(codec, "ignore")
             if whole != sample and _read_the_same(whole, codec, _detect(whole)):
-                return codec, how
+                return codec
     if fitting and _high_bytes(sample) < HIGH_BYTES_MIN:
         return fitting[0]
-    return guess, "detected"
+    return guess
 
 
 def other_charset(head: bytes, *, json: bool = False) -> str | None:
@@ -249,14 +230,14 @@ def cut_utf16(body: bytes, declared: str | None) -> bytes:
     """Return a body in UTF-8 if it is UTF-16 by a mark or by its upper bytes, else as it is."""
     marked = body.startswith(tuple(mark for mark, codec in _BOMS if codec != "utf-8"))
     label = codec_of(declared)
-    codec = _utf16(body, [(label, "declared")] if label else [])
+    codec = _utf16(body, [label] if label else [])
     if marked or (codec and _is_text(body[:PRESCAN_BYTES], codec)):
-        return decode_body(body, codec, html=False).utf8
+        return decode_body(body, codec, html=False)
     return body
 
 
-def decode_body(body: bytes, declared: str | None, *, html: bool) -> Decoded:
-    """Turn a page's bytes into UTF-8.
+def decode_body(body: bytes, declared: str | None, *, html: bool) -> bytes:
+    """Return a page as UTF-8: the very bytes that came in where they are valid UTF-8 already.
 
     Args:
         body: the page as it was sent, content encodings undone.
@@ -267,22 +248,19 @@ def decode_body(body: bytes, declared: str | None, *, html: bool) -> Decoded:
     """
     for mark, codec in _BOMS:
         if body.startswith(mark):
-            return Decoded(_utf8(body[len(mark) :], codec), codec, "bom")
+            return _utf8(body[len(mark) :], codec)
     seven_bit = body.isascii()
     if seven_bit and ESCAPE not in body and 0 not in body:
-        return Decoded(body, "utf-8", "utf-8")
-    named = ((codec_of(declared), "declared"), (codec_of(_find_label(body, html=html)), "meta"))
-    labels = [(codec, how) for codec, how in named if codec]
+        return body
+    named = codec_of(declared), codec_of(_find_label(body, html=html))
+    labels = [codec for codec in named if codec]
     if wide := _utf16(body, labels):
-        how = next((how for codec, how in labels if codec == wide), "detected")
-        return Decoded(_utf8(body, wide), wide, how)
+        return _utf8(body, wide)
     if seven_bit and ESCAPE in body and _detect(body[:SAMPLE_BYTES]) == "iso-2022-jp":
-        how = next((how for codec, how in labels if codec == "iso-2022-jp"), "detected")
-        return Decoded(_utf8(body, "iso-2022-jp"), "iso-2022-jp", how)
+        return _utf8(body, "iso-2022-jp")
     if seven_bit or _is_utf8(body):
-        return Decoded(body, "utf-8", "utf-8")
-    codec, how = _choose(body, labels)
-    return Decoded(_utf8(body, codec), codec, how)
+        return body
+    return _utf8(body, _choose(body, labels))
 
 
 def _utf8(body: bytes, codec: str) -> bytes:

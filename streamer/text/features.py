@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamer.kernel import inline_kernel, int64, kernel, uint64
+from streamer.kernel import inline_kernel, kernel
+from streamer.machine import int64, uint64
 from streamer.text import blocks
 from streamer.text.blocks import HEADING, KINDS_MAX, PARAGRAPH, SECTIONS, Records
 from streamer.text.hints import HINTS
@@ -93,17 +94,10 @@ class Sums(NamedTuple):
 def new_sums() -> Sums:
     """Return memory for pages; what no page has needed takes no room."""
     most = blocks.BLOCKS_MAX
-    shapes = (
-        (most + 1, _SUMS),
-        (most, _SUMS),
-        most,
-        2 * most,
-        (most + 1, 4),
-        (most, 3),
-        _BITS,
-        KINDS_MAX + 1,
-    )
-    return Sums(np.zeros((1, _SUMS), np.int32), *(np.empty(each, np.int32) for each in shapes))
+    of_groups = (most + 1, _SUMS), (most, _SUMS)
+    of_blocks = most, 2 * most, (most + 1, 4), (most, 3)
+    sizes = (*of_groups, *of_blocks, _BITS, KINDS_MAX + 1)
+    return Sums(np.zeros((1, _SUMS), np.int32), *(np.empty(each, np.int32) for each in sizes))
 
 
 @inline_kernel

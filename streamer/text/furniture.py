@@ -23,7 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamer.kernel import inline_kernel, int64, kernel, uint8, uint64
+from streamer.kernel import inline_kernel, kernel
+from streamer.machine import int64, uint8, uint64
 from streamer.text import blocks
 from streamer.text.scan import Bytes
 from streamer.text.site_pages import PageBlocks, Words

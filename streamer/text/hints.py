@@ -9,7 +9,8 @@ from collections import deque
 import numpy as np
 import numpy.typing as npt
 
-from streamer.kernel import inline_kernel, int64, kernel
+from streamer.kernel import inline_kernel, kernel
+from streamer.machine import int64
 from streamer.text.html import BLANK, CLASS, GREATER, SLASH, name_number, pass_attribute, read_name
 from streamer.text.scan import Bytes
 

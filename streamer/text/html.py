@@ -35,7 +35,8 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from streamer.kernel import allocating_kernel, inline_kernel, int64, kernel, uint64
+from streamer.kernel import allocating_kernel, inline_kernel, kernel
+from streamer.machine import int64, uint64
 from streamer.text.escapes import AMPERSAND, GROWTH, put_reference
 from streamer.text.scan import VECTOR_BYTES, Bytes, copy_until, find_byte
 

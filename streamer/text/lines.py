@@ -1,6 +1,7 @@
 """The text of a page as lines that one can read: a block each, with single spaces between words."""
 
-from streamer.kernel import inline_kernel, int64, kernel
+from streamer.kernel import inline_kernel, kernel
+from streamer.machine import int64
 from streamer.text import blocks
 from streamer.text.blocks import PREFORMATTED
 from streamer.text.main_text import MainText, choose_blocks

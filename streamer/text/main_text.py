@@ -26,7 +26,8 @@ import numpy as np
 
 from streamer.errors import SettingsError
 from streamer.given_file import read_given
-from streamer.kernel import inline_kernel, int64, kernel
+from streamer.kernel import inline_kernel, kernel
+from streamer.machine import int64
 from streamer.text import blocks, features
 from streamer.text.blocks import Records, Structure, html_to_blocks, new_structure
 from streamer.text.scan import VECTOR_BYTES, Bytes, copy_lanes
@@ -290,23 +291,18 @@ def block_spans(main: MainText, repeats: Bytes | None = None) -> tuple[bool, lis
 
 def new_main_text(model: Model) -> MainText:
     """Return memory for looking at pages; what no page has needed takes no room."""
-    rows = len(features.SITE_FEATURES if model.knows_sites else features.FEATURES)
+    sums, rows = features.new_sums(), np.zeros((_columns(model.knows_sites), LANES), np.int16)
     places, answers = np.zeros((2, LANES), np.int32)
     repeats = np.zeros(blocks.BLOCKS_MAX + 1 if model.knows_sites else 0, np.uint8)
     records = np.empty((blocks.BLOCKS_MAX, blocks.COLUMNS), np.int32)
     scores, bins = np.empty(blocks.BLOCKS_MAX, np.int32), np.zeros(_BINS, np.int32)
     return MainText(
-        model.forest,
-        new_structure(),
-        records,
-        features.new_sums(),
-        np.zeros((rows, LANES), np.int16),
-        places,
-        answers,
-        scores,
-        bins,
-        repeats,
+        model.forest, new_structure(), records, sums, rows, places, answers, scores, bins, repeats
     )
+
+
+def _columns(sites: bool) -> int:  # noqa: FBT001 - private
+    return len(features.SITE_FEATURES if sites else features.FEATURES)
 
 
 def model_of(trees: Sequence[Any], base: int, *, sites: bool = False) -> Model:
@@ -315,24 +311,16 @@ def model_of(trees: Sequence[Any], base: int, *, sites: bool = False) -> Model:
     Raises:
         ValueError: the rows do not fit them, or they have numbers that are too large.
     """
-    return Model(
-        forest_of(trees, base, len(features.SITE_FEATURES if sites else features.FEATURES)),
-        "",
-        sites,
-    )
+    return Model(forest_of(trees, base, _columns(sites)), "", sites)
 
 
-def read_model(path: Path | None = None) -> Model:
-    """Return the model in a file; None: that of the package.
+@cache
+def read_model(path: Path = MODEL) -> Model:
+    """Return the model in a file.
 
     Raises:
         SettingsError: it cannot be read, or is no model for this version.
     """
-    return _read_model(path or MODEL)
-
-
-@cache
-def _read_model(path: Path) -> Model:
     try:
         return model_in(read_given(path))
     except (OSError, ValueError) as error:

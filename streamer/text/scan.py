@@ -19,7 +19,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from streamer.kernel import bytes_at, inline_kernel, int64, kernel, uint8, uint32, uint64
+from streamer.kernel import inline_kernel, kernel
+from streamer.machine import bytes_at, int64, uint8, uint32, uint64
 
 VECTOR_BYTES = 32
 

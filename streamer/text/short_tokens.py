@@ -21,18 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.hashing import finish
-from streamer.kernel import (
-    allocating_kernel,
-    inline_kernel,
-    int64,
-    kernel,
-    load_u64,
-    popcount,
-    trailing_zeros,
-    uint8,
-    uint32,
-    uint64,
-)
+from streamer.kernel import allocating_kernel, inline_kernel, kernel
+from streamer.machine import int64, load_u64, popcount, trailing_zeros, uint8, uint32, uint64
 from streamer.text import canonical
 from streamer.text.scan import Bytes, decode, pack_code_point
 

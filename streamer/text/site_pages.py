@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.hashing import absorb, finish, fmix
-from streamer.kernel import allocating_kernel, int64, kernel, load_u64, uint8, uint64
+from streamer.kernel import allocating_kernel, kernel
+from streamer.machine import int64, load_u64, uint8, uint64
 from streamer.text import blocks
 from streamer.text.blocks import Records, html_to_blocks
 from streamer.text.escapes import unescape_json

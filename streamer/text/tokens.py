@@ -16,18 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.hashing import absorb, finish
-from streamer.kernel import inline_kernel, kernel, load_u64, uint32, uint64
+from streamer.kernel import inline_kernel, kernel
+from streamer.machine import load_u64, uint32, uint64
 from streamer.text import canonical, short_tokens
-from streamer.text.canonical import (
-    CLASS_SHIFT,
-    EXPANDED,
-    IGNORED,
-    MARK,
-    SEPARATOR,
-    UNSPACED,
-    VALUE_MASK,
-    WORD,
-)
 from streamer.text.scan import INVALID, Bytes, decode, pack_code_point
 from streamer.text.short_tokens import LOW_BYTES, Segment, TokenTables, Words, ascii_size
 
@@ -64,17 +55,17 @@ def _tokens(text: str, *, signs: bool) -> list[str]:
         f for c in text if not canonical.is_ignorable(ord(c)) for f in canonical.fold(c)
     ):
         kind = canonical.class_of(character)
-        if signs and kind == SEPARATOR and canonical.is_sign(character):
-            kind = UNSPACED
-        if kind == MARK:
+        if signs and kind == canonical.SEPARATOR and canonical.is_sign(character):
+            kind = canonical.UNSPACED
+        if kind == canonical.MARK:
             current += character if current else ""
             continue
-        if current and (kind != WORD or unspaced):
+        if current and (kind != canonical.WORD or unspaced):
             result.append(in_canonical_order(current))
             current = ""
-        if kind != SEPARATOR:
+        if kind != canonical.SEPARATOR:
             current += character
-            unspaced = kind == UNSPACED
+            unspaced = kind == canonical.UNSPACED
     if current:
         result.append(in_canonical_order(current))
     return result
@@ -292,25 +283,25 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0915 - one loop over the text; a cal
                 code, size = decode(text, place, end)
             place += size
             entry = entries[code] if code < INVALID else uint32(0)
-        kind = entry >> uint32(CLASS_SHIFT)
-        value = entry & uint32(VALUE_MASK)
-        if kind == EXPANDED:
+        kind = entry >> uint32(canonical.CLASS_SHIFT)
+        value = entry & uint32(canonical.VALUE_MASK)
+        if kind == canonical.EXPANDED:
             expanded_at, expansion = start, value + 1
             left = sequences[value] - to_skip
             sequence = expansion + to_skip
             to_skip = 0
             continue
-        if kind == IGNORED or (kind == MARK and token.length == 0):
+        if kind == canonical.IGNORED or (kind == canonical.MARK and token.length == 0):
             continue
-        if kind == MARK and combining[value] != 0 and waiting < MARKS_MAX:
+        if kind == canonical.MARK and combining[value] != 0 and waiting < MARKS_MAX:
             waiting = _keep_mark(marks, waiting, value, combining)
             continue
         token = _push_marks(token, marks, waiting)
         waiting = 0
-        if kind == MARK and combining[value] != 0:
+        if kind == canonical.MARK and combining[value] != 0:
             waiting = _keep_mark(marks, waiting, value, combining)
             continue
-        if kind != MARK and token.length != 0 and (kind != WORD or unspaced):
+        if kind != canonical.MARK and token.length != 0 and (kind != canonical.WORD or unspaced):
             out[count] = close(token)
             if ends.shape[0]:
                 _keep_end(ends, count, token)
@@ -323,10 +314,10 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0915 - one loop over the text; a cal
                     half_read[0] = sequence - 1 - expansion
                 place = start
                 break
-        if kind != SEPARATOR:
+        if kind != canonical.SEPARATOR:
             packed, size8 = pack_code_point(value)
             token = push(token, packed, size8)
-            unspaced = unspaced or kind == UNSPACED
+            unspaced = unspaced or kind == canonical.UNSPACED
     if token.length != 0:
         token = _push_marks(token, marks, waiting)
         out[count] = close(token)

@@ -121,7 +121,7 @@ def visible_array(body: Buffer, flags: int) -> Bytes:
     size = len(body)
     data = Slices.joined([body]).data
     unescaped, text = np.empty((2, scratch_bytes(size)), np.uint8)
-    main = main_text.new_main_text(main_text.read_model()) if flags & MAIN else None
+    main = main_text.new_main_text(main_text.read_model(main_text.MODEL)) if flags & MAIN else None
     array, start, end, _ = visible_span(data, 0, size, flags, unescaped, text, main)
     found = array[start:end]
     found.flags.writeable = False

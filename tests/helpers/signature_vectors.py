@@ -13,7 +13,7 @@ from typing import Any
 import mmh3
 import numpy as np
 
-from streamer.kernel import uint64
+from streamer.machine import uint64
 from streamer.sketch.minhash import hash_shingles
 from streamer.sketch.resemblance import similarity
 from streamer.sketch.settings import SignatureSettings, derive_seeds

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from streamer.kernel import uint64
+from streamer.machine import uint64
 from streamer.text import short_tokens
 from streamer.text.canonical import is_ignorable
 from streamer.text.scan import INVALID, decode

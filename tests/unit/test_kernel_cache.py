@@ -27,7 +27,8 @@ tempfile.TemporaryFile = refuse
 """
 DAY = 24 * 3600
 KERNELS = """
-from streamer.kernel import kernel, load_u64, store_u64
+from streamer.kernel import kernel
+from streamer.machine import load_u64, store_u64
 
 @kernel
 def element(array, index):
@@ -80,7 +81,7 @@ def home(tmp_path: Path) -> Path:
 def package(tmp_path: Path) -> Path:
     target = tmp_path / "installed" / "streamer"
     target.mkdir(parents=True)
-    for name in ("__init__.py", "kernel.py"):
+    for name in ("__init__.py", "kernel.py", "machine.py"):
         shutil.copy(ROOT / "streamer" / name, target)
     (target / "some.py").write_text(KERNELS)
     return target.parent

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from streamer.index.memtable import KEPT, Memtable, add_posting, entry_of, find_slot
-from streamer.kernel import uint64
+from streamer.machine import uint64
 
 OWN_KEYS = 3
 
