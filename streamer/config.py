@@ -43,10 +43,8 @@ _AS_GIVEN = "bucket_max", "candidates_max", "keep_pages", "track_changes", "near
 SITE_BYTES_MIN = 1 << 20  # of a table of sites that is of use
 
 # Variables that are no settings: of kernel.py, of a worker's --index, of the tests and their tools.
-OTHER_VARIABLES = [
-    f"{VARIABLES}{name}"
-    for name in ("CACHE_DIR", "CONSOLE_TOKEN", "INDEX", "CRDS", "TEST_BROKER", "TOOLS")
-]
+_OTHERS = "CACHE_DIR CONSOLE_TOKEN INDEX CRDS TEST_BROKER TOOLS"
+OTHER_VARIABLES = [f"{VARIABLES}{name}" for name in _OTHERS.split()]
 
 
 # What is taken for a near-duplicate, as values of settings; docs/quality.md has how well each does.
@@ -174,12 +172,8 @@ class Settings(
             SettingsError: there is no such method, or it cannot take what is set.
         """
         numbers = {n: getattr(self, n) for n in ("shingle_width", "bands", "rows")}
-        main = MAIN_TEXT if self.text == MAIN else ()
-        own: dict[str, Any] = {
-            "text_rules": text_rules(self.site_rules),
-            "exact": self.exact,
-            "scope": self.scope,
-        }
+        main, rules = MAIN_TEXT if self.text == MAIN else (), text_rules(self.site_rules)
+        own: dict[str, Any] = {"text_rules": rules, "exact": self.exact, "scope": self.scope}
         if self.method == NATIVE and not (self.accept or self.method_option or self.canonical):
             return SignatureSettings(**numbers, **own, canonical=main, site_memory=self.site_memory)
         from streamer.sketch.scheme import check_exact, choose  # noqa: PLC0415 - imports all methods

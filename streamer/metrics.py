@@ -274,11 +274,9 @@ def memory_limit_bytes(
             _, controllers, path = line.split(":", 2)
             if controllers not in {"", "memory"}:  # version 2 names none
                 continue
-            root, file = (
-                (groups / "memory", "memory.limit_in_bytes")
-                if controllers
-                else (groups, "memory.max")
-            )
+            root, file = groups, "memory.max"
+            if controllers:
+                root, file = groups / "memory", "memory.limit_in_bytes"
             folder = root / path.lstrip("/")
             for each in (folder, *folder.parents):
                 with suppress(OSError, ValueError):  # not there; "max"

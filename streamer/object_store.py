@@ -20,7 +20,7 @@ import obstore.store
 from streamer.errors import SettingsError
 
 if TYPE_CHECKING:
-    from obstore.store import BackoffConfig
+    from obstore.store import BackoffConfig, ClientConfig, RetryConfig
 
 _PATIENCE = timedelta(minutes=1)  # with a store that fails; no number of retries ends it before
 _RETRIES_MAX = 1_000
@@ -55,17 +55,14 @@ def open_store(url: str, *, timeout: str, patient: bool = True) -> obstore.store
     headers = {}
     if url.startswith("hf:"):
         url, headers = hub_address(url, "resolve"), hub_headers()
-    options: obstore.store.ClientConfig = {
+    options: ClientConfig = {
         "timeout": timeout,
         "connect_timeout": "10s",
         "allow_http": allowed or url.startswith("http:"),
         "default_headers": headers,
     }
-    retry: obstore.store.RetryConfig = {
-        "max_retries": _RETRIES_MAX if patient else 0,
-        "retry_timeout": _PATIENCE,
-        "backoff": _WAITS,
-    }
+    most = _RETRIES_MAX if patient else 0
+    retry: RetryConfig = {"max_retries": most, "retry_timeout": _PATIENCE, "backoff": _WAITS}
     return obstore.store.from_url(url, client_options=options, retry_config=retry)
 
 

@@ -155,8 +155,7 @@ def _parts_now(versions: Mapping[int, Mapping[str, list[str]]], read: Read) -> s
     parts: set[str] = set()
     start = max((each for each, files in versions.items() if "parquet" in files), default=-1)
     for version in sorted(each for each in versions if each >= start):
-        names = versions[version]["parquet" if version == start else "json"]
-        for name in names:
+        for name in versions[version]["parquet" if version == start else "json"]:
             for action in _actions(name, read(name)):
                 if action.add is not None:
                     _check_whole(name, action.add)

@@ -125,10 +125,8 @@ class Members(MadeBytes):
     @property
     def damage_note(self) -> str | None:
         """Say what the damage is and which stored bytes it concerns; None without."""
-        return (
-            self.damage
-            and f"{self.damage}, in the compressed part that begins at byte {self._start:,}"
-        )
+        where = f"in the compressed part that begins at byte {self._start:,}"
+        return self.damage and f"{self.damage}, {where}"
 
     def _make(self) -> bytes | None:
         part: bytes | None = b""
@@ -189,11 +187,9 @@ class Members(MadeBytes):
     @property
     def _is_late(self) -> bool:
         """Return whether what is held of a member has to be believed, since time is up."""
-        return (
-            self._hold_seconds is not None
-            and bool(self._held)
-            and time.monotonic() - self._held_since >= self._hold_seconds
-        )
+        if self._hold_seconds is None or not self._held:
+            return False
+        return time.monotonic() - self._held_since >= self._hold_seconds
 
     def _expand(self, size: int) -> bytes | None:
         """Return up to `size` bytes of the member in hand, none at its end.

@@ -172,8 +172,7 @@ class _Rows:
         if self._bytes >= GROUP_BYTES:
             self.write()
         elif len(self._batches) >= BATCHES_MAX:
-            table = pa.Table.from_batches(self._batches)
-            self._batches = table.combine_chunks().to_batches()
+            self._batches = pa.Table.from_batches(self._batches).combine_chunks().to_batches()
 
     def write(self) -> None:
         """Write what was taken since the last time."""

@@ -262,8 +262,7 @@ class TableRecords(Records):
                         done = before + part.bytes * (first + len(lines)) / part.rows
                         yield begin + first, lines, done
             except arrow_errors() as error:
-                parts = len(self._table.parts)
-                self._damage = f"part {number + 1} of {parts}: {said_by(error)}"
+                self._damage = f"part {number + 1} of {len(self._table.parts)}: {said_by(error)}"
                 return
             begin += part.rows
             before += part.bytes
@@ -275,9 +274,8 @@ class TableRecords(Records):
         """
         all_names = self._table.schema.names
         own = columns_read(all_names, self._file.columns)
-        head = (
-            0 if number or len(own) == len(all_names) else min(chunks.HEAD_RECORDS_MAX, part.rows)
-        )
+        has_all = number or len(own) == len(all_names)
+        head = 0 if has_all else min(chunks.HEAD_RECORDS_MAX, part.rows)
         return [(range(head), head, all_names), (range(head, part.rows), part.batch_rows, own)]
 
     def _batches(

@@ -298,7 +298,6 @@ class WarcRecords(Records):
         window = self._window
         header = self._format.header(window)
         size = header.size + header.length
-        is_page = header.kind in PAGE_KINDS
         if header.length > self._limit:
             window.take(header.size)
             self._passing = _Passing(_wrong(header.length), header)
@@ -313,7 +312,7 @@ class WarcRecords(Records):
                 return self._bad(ordinal, kept, len(kept), _wrong(header.length))
             if have < size:
                 raise _Truncated(f"{size - have} bytes of the last record are missing")
-        if not is_page:
+        if header.kind not in PAGE_KINDS:
             window.take(size)
             return _skip_code(self._kind, header.kind)
         head, block = window.take(header.size), window.take(header.length)
@@ -328,8 +327,7 @@ class WarcRecords(Records):
     def _stands_alone(self, begin: int, end: int, have: int) -> bool:
         """Return whether no record can begin between these places: what follows changes nothing."""
         window, first = self._window, self._format.first
-        here = window.at
-        return have >= end and not first.search(window.data, here + begin, here + end)
+        return have >= end and not first.search(window.data, window.at + begin, window.at + end)
 
     def _next_header(self, begin: int, end: int) -> int | None:
         """Return where in the window a whole header begins, between these places."""

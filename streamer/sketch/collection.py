@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-from pydantic import BaseModel, BeforeValidator, Field, InstanceOf, PlainSerializer, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, Field, InstanceOf, PlainSerializer
 
 from streamer.errors import SettingsError
 from streamer.given_file import read_given
@@ -176,7 +176,6 @@ _Given = Annotated[
     InstanceOf[Collection],
     BeforeValidator(_load),
     PlainSerializer(lambda collection: collection.fingerprint, return_type=str),
-    WithJsonSchema({"type": "string", "format": "path"}),
 ]
 CollectionOption = Annotated[
     _Given | None, Field(description="file with document frequencies; without one, by word length")

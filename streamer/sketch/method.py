@@ -54,7 +54,7 @@ class Measure(IntEnum):
 
 
 class Parameters(BaseModel):
-    """The parameters of a method; each has a default and a description, which the docs list."""
+    """The parameters of a method; each has a default, and a text in `Attributes:` of its class."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

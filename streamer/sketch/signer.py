@@ -22,7 +22,7 @@ from streamer.sketch.word_bag import BAG_SLOTS, NO_ROOM, Bag, empty_bag, new_bag
 from streamer.text.main_text import MainText, new_main_text
 from streamer.text.scan import Bytes
 from streamer.text.short_tokens import Segment, TokenTables, token_tables
-from streamer.text.site_pages import SitePages, choose_texts, read_pages
+from streamer.text.site_pages import Bodies, SitePages, choose_texts, read_pages
 from streamer.text.slices import Places, Slices
 from streamer.text.tokens import FEW_WORDS, SPARE, TokenScratch, hash_tokens, token_scratch
 from streamer.text.visible import ESCAPED, HTML, Buffer, scratch_bytes, visible_span
@@ -231,7 +231,7 @@ def _pack_collected(collected: Collected, out: Bytes, at: int) -> int:
 @kernel
 def _sign_batch(
     bodies: tuple[Bytes, Places, Places, Bytes],
-    visible: tuple[Bytes, Bytes, MainText | None],
+    visible: tuple[tuple[Bytes, Bytes], MainText | None],
     parameters: SignerParameters,
     rows: int,
     scratch: SigningScratch,
@@ -247,23 +247,22 @@ def _sign_batch(
     shingles as bytes, and where each ends; no ends where no sets are asked for.
     """
     first, last = span
+    texts, main_text = visible
     data, starts, ends, flags = bodies
     main, sets, set_ends = more
     keys, sketches, distinct, token_counts, text_bytes, _, _ = signed
     at = set_ends[first - 1] if first > 0 and set_ends.shape[0] else int64(0)
     bands = keys.shape[1] - 1
     for i in range(first, last):
-        text, start, end, main[i] = visible_span(
-            data, starts[i], ends[i], int64(flags[i]), visible[0], visible[1], visible[2]
-        )
-        source = Segment(text, start, end)
-        content, token_counts[i], found = _sign_text(source, parameters, scratch, sketches[i])
+        body = Segment(data, starts[i], ends[i])
+        text, main[i] = visible_span(body, int64(flags[i]), texts, main_text)
+        content, token_counts[i], found = _sign_text(text, parameters, scratch, sketches[i])
         if found == NO_ROOM:
             return i
         distinct[i] = found
         minhash.fill_band_keys(scratch.minima, rows, parameters.seeds[2], keys[i, :bands])
         keys[i, bands] = content
-        text_bytes[i] = end - start
+        text_bytes[i] = text.end - text.place
         if set_ends.shape[0]:
             at = _pack_collected(scratch.collected, sets, at)
             set_ends[i] = at
@@ -307,8 +306,9 @@ class NativeSigner:
         assert self._main is not None, "blocks are for main text"
         texts, marks = Slices.joined(bodies), np.array(flags, np.uint8)
         self._grow(scratch_bytes(int(texts.lengths.max(initial=0))))
-        kinds = ((marks & ESCAPED) != 0, (marks & HTML) != 0)
-        return read_pages(texts, kinds, hosts, urls, self._visible, self._main)
+        kinds = (marks & ESCAPED) != 0, (marks & HTML) != 0
+        own = Bodies(texts.data, texts.starts, texts.ends, *kinds)
+        return read_pages(own, hosts, urls, self._visible[0], self._main)
 
     def sign_read(self, pages: SitePages, repeats: Bytes) -> Signatures:
         """Sign bodies that `read` has read, with the repeats of their blocks."""
@@ -341,7 +341,7 @@ class NativeSigner:
             scratch = self._scratch._replace(bag=new_bag(slots)) if slots else self._scratch
             last = done + 1 if slots else pages
             stopped = _sign_batch(
-                arrays, (*self._visible, main_text), self._parameters, self.settings.rows,
+                arrays, (self._visible, main_text), self._parameters, self.settings.rows,
                 scratch, result, (main, sets, set_ends), (done, last),
             )  # fmt: skip
             # A page that stops it goes by itself into bags that are each twice as large.

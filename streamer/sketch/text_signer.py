@@ -107,10 +107,8 @@ class Signer:
         bodies = [text.encode(errors="surrogatepass") for text in texts]
         with self._lock:
             signed = self._signer.sign(bodies, [HTML if html else 0] * len(bodies))
-        return [
-            Signature(*each)
-            for each in zip(signed.keys, signed.sketches, signed.distinct.tolist(), strict=True)
-        ]
+        columns = signed.keys, signed.sketches, signed.distinct.tolist()
+        return [Signature(*each) for each in zip(*columns, strict=True)]
 
 
 def _secret(key: bytes | str | None, key_file: str | os.PathLike[str] | None) -> bytes:

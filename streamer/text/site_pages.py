@@ -31,6 +31,16 @@ _SEED = 0x51735
 _SPACE = 0x20
 
 
+class Bodies(NamedTuple):
+    """The bodies data[starts[i]:ends[i]], whether each is escaped, and whether it is HTML."""
+
+    data: Bytes
+    starts: Places
+    ends: Places
+    escaped: Marks
+    html: Marks
+
+
 class PageBlocks(NamedTuple):
     """The blocks of a batch of pages that are asked about, as the table knows them.
 
@@ -67,10 +77,9 @@ class ReadTexts(NamedTuple):
 
 
 class SitePages(NamedTuple):
-    """A batch of pages that is read: `marks` say which are escaped, and which are HTML."""
+    """A batch of pages that is read."""
 
-    bodies: Slices
-    marks: tuple[Marks, Marks]
+    bodies: Bodies
     texts: ReadTexts
     blocks: PageBlocks
 
@@ -116,21 +125,14 @@ def add_blocks(text: Bytes, host: int, main: MainText, own: PageBlocks, at: int)
 
 
 @allocating_kernel
-def _read_page(
-    body: tuple[Bytes, int, int],
-    marks: tuple[bool, bool],
-    unescaped: Bytes,
-    text: Bytes,
-    main: MainText,
-) -> int:
-    """Write the text of one body to `text`, and its blocks to `main`; return where it ends."""
-    source, start, end = body
-    is_escaped, is_html = marks
+def _read_page(bodies: Bodies, i: int, unescaped: Bytes, text: Bytes, main: MainText) -> int:
+    """Write the text of body `i` to `text`, and its blocks to `main`; return where it ends."""
+    source, start, end = bodies.data, bodies.starts[i], bodies.ends[i]
     main.structure.now[blocks.COUNT] = 0
-    if is_escaped:
+    if bodies.escaped[i]:
         end = unescape_json(source, start, end, unescaped, 0)
         source, start = unescaped, 0
-    if is_html:
+    if bodies.html[i]:
         return html_to_blocks(source, start, end, text, main.structure, main.records)
     text[: end - start] = source[start:end]
     return int64(end - start)
@@ -138,23 +140,21 @@ def _read_page(
 
 @allocating_kernel
 def _read_pages(
-    bodies: tuple[Bytes, Places, Places],
-    marks: tuple[Marks, Marks],
+    bodies: Bodies,
     hosts: Words,
     unescaped: Bytes,
     main: MainText,
     texts: ReadTexts,
     own: PageBlocks,
 ) -> None:
-    """Read bodies (data, starts, ends) into `texts`, and list the asked blocks in `own`.
+    """Read bodies into `texts`, and list the asked blocks in `own`.
 
     `hosts` has a keyed hash of the host of each page, 0 for none: nothing is listed of such a page.
     """
-    data, starts, ends = bodies
     place = at = first = int64(0)
-    for i in range(starts.shape[0]):
-        text, body = texts.text[place:], (data, starts[i], ends[i])
-        length = _read_page(body, (marks[0][i], marks[1][i]), unescaped, text, main)
+    for i in range(bodies.starts.shape[0]):
+        text = texts.text[place:]
+        length = _read_page(bodies, i, unescaped, text, main)
         if hosts[i] != uint64(0):
             at = add_blocks(text, hosts[i], main, own, at)
         own.ends[i] = at
@@ -170,28 +170,21 @@ def _read_pages(
 
 @allocating_kernel
 def _choose_texts(
-    bodies: tuple[Bytes, Places, Places],
-    marks: tuple[Marks, Marks],
-    scratch: tuple[Bytes, Bytes],
-    main: MainText,
-    texts: ReadTexts,
-    repeats: tuple[Bytes, Places],
-    is_main: Marks,
+    pages: SitePages, repeats: Bytes, scratch: tuple[Bytes, Bytes], main: MainText, is_main: Marks
 ) -> None:
-    """Leave of each text what is main text, and write whether it is; bodies are as before."""
-    data, starts, ends = bodies
+    """Leave of each text what is main text, and write whether it is."""
+    bodies, texts, own = pages
     unescaped, again = scratch
     before = int64(0)
-    for i in range(starts.shape[0]):
+    for i in range(texts.starts.shape[0]):
         count, start, end = texts.counts[i], texts.starts[i], texts.ends[i]
-        of_page = repeats[0][before : repeats[1][i]]
-        before = repeats[1][i]
+        of_page = repeats[before : own.ends[i]]
+        before = own.ends[i]
         is_main[i] = False
         if count == 0 or count >= main.records.shape[0]:
             continue
         if texts.firsts[i] < 0:
-            body = (data, starts[i], ends[i])
-            _read_page(body, (marks[0][i], marks[1][i]), unescaped, again, main)
+            _read_page(bodies, i, unescaped, again, main)
         else:
             main.structure.now[blocks.COUNT] = count
             main.records[:count] = texts.records[texts.firsts[i] : texts.firsts[i] + count]
@@ -202,18 +195,13 @@ def _choose_texts(
 
 
 def read_pages(
-    bodies: Slices,
-    marks: tuple[Marks, Marks],
-    hosts: Words,
-    urls: Words,
-    scratch: tuple[Bytes, Bytes],
-    main: MainText,
+    bodies: Bodies, hosts: Words, urls: Words, unescaped: Bytes, main: MainText
 ) -> SitePages:
     """Read pages of the hosts and URLs that these are hashes of; 0: it has no host.
 
-    `scratch` has room for the longest body (visible.py).
+    `unescaped` has room for the longest body (visible.py).
     """
-    pages, size = len(bodies), int(bodies.lengths.sum())
+    pages, size = len(bodies.starts), int((bodies.ends - bodies.starts).sum())
     starts, ends, counts, firsts = np.empty((4, pages), np.int64)
     records = np.empty((size // _BLOCK_BYTES + blocks.BLOCKS_MAX, blocks.COLUMNS), np.int32)
     text = np.empty(scratch_bytes(size), np.uint8)
@@ -222,12 +210,10 @@ def read_pages(
     own = PageBlocks(
         np.empty(room, np.uint64), np.empty(room, np.int32), np.empty(pages, np.int64), urls
     )
-    _read_pages(
-        (bodies.data, bodies.starts, bodies.ends), marks, hosts, scratch[0], main, texts, own
-    )
+    _read_pages(bodies, hosts, unescaped, main, texts, own)
     count = int(own.ends[-1]) if pages else 0
     own = own._replace(keys=own.keys[:count], words=own.words[:count])
-    return SitePages(bodies, marks, texts, own)
+    return SitePages(bodies, texts, own)
 
 
 def blocks_of_page(text: Bytes, host: Words, url: Words, main: MainText) -> PageBlocks:
@@ -248,9 +234,6 @@ def choose_texts(
 
     `repeats` are those of the blocks of `pages`; the texts of `pages` are used up.
     """
-    bodies, texts, is_main = pages.bodies, pages.texts, np.empty(len(pages.bodies), np.bool_)
-    _choose_texts(
-        (bodies.data, bodies.starts, bodies.ends), pages.marks, scratch, main, texts,
-        (repeats, pages.blocks.ends), is_main,
-    )  # fmt: skip
+    texts, is_main = pages.texts, np.empty(len(pages.texts.starts), np.bool_)
+    _choose_texts(pages, repeats, scratch, main, is_main)
     return Slices(texts.text, texts.starts, texts.ends), is_main

@@ -19,6 +19,7 @@ from streamer.text.blocks import html_to_blocks
 from streamer.text.escapes import unescape_json
 from streamer.text.html import html_to_text
 from streamer.text.scan import VECTOR_BYTES, Bytes
+from streamer.text.short_tokens import Segment
 from streamer.text.slices import Slices
 from streamer.text.tokens import SLACK
 
@@ -40,21 +41,16 @@ _CANONICAL = re.compile(rb"<link\b[^>]*canonical", re.IGNORECASE)
 
 @allocating_kernel
 def visible_span(
-    data: Bytes,
-    start: int,
-    end: int,
-    flags: int,
-    unescaped: Bytes,
-    text: Bytes,
-    main: main_text.MainText | None,
-) -> tuple[Bytes, int, int, bool]:
-    """Return (array, start, end) of the text of one body, and whether it is the main text.
+    body: Segment, flags: int, scratch: tuple[Bytes, Bytes], main: main_text.MainText | None
+) -> tuple[Segment, bool]:
+    """Return the text of one body, and whether it is the main text.
 
     It is the visible text, unless `main` is given and the page has a main text. The compiler knows
     of a `main` that is None, so who never asks for it does not wait for its kernels.
     """
+    unescaped, text = scratch
     is_main = False
-    source = data
+    source, start, end = body
     if flags & ESCAPED:
         end = unescape_json(source, start, end, unescaped, 0)
         source, start = unescaped, 0
@@ -64,7 +60,7 @@ def visible_span(
         else:
             end, is_main = main_text.html_to_main_text(source, start, end, text, main)
         source, start = text, 0
-    return source, start, end, is_main
+    return Segment(source, start, end), is_main
 
 
 def scratch_bytes(body_bytes: int) -> int:
@@ -122,7 +118,7 @@ def visible_array(body: Buffer, flags: int) -> Bytes:
     data = Slices.joined([body]).data
     unescaped, text = np.empty((2, scratch_bytes(size)), np.uint8)
     main = main_text.new_main_text(main_text.read_model(main_text.MODEL)) if flags & MAIN else None
-    array, start, end, _ = visible_span(data, 0, size, flags, unescaped, text, main)
+    (array, start, end), _ = visible_span(Segment(data, 0, size), flags, (unescaped, text), main)
     found = array[start:end]
     found.flags.writeable = False
     return found

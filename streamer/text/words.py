@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, field_validator, model_validator
 
 from streamer.errors import needs_extra
 from streamer.text import canonical
@@ -184,37 +184,36 @@ _CHUNK = re.compile(r"\S+")
 
 
 class CanonicalOptions(BaseModel):
-    """The steps to canonical form, in the order in which they are taken."""
+    """The steps to canonical form, in the order in which they are taken.
+
+    Attributes:
+        keep_tags: Keep the markup of HTML as text.
+        compatibility: Unify compatible characters (NFKC).
+        fold_case: Fold upper and lower case.
+        keep_punctuation: Keep each punctuation mark or symbol as a separate word.
+        split_unspaced: Split Han, Kana and other unspaced scripts into characters.
+        stop_words: Leave out the stop words of these languages.
+        drop_adjectives: Leave out adjectives (Russian).
+        lemmas: Reduce words to dictionary form, nouns to nominative singular (Russian).
+        stem: Stem words by the Snowball rules of this language.
+        synonyms: Groups of words; each word becomes the first of its group.
+        text: Text of HTML: all visible text, or the main text.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    keep_tags: bool = Field(default=False, description="Keep the markup of HTML as text.")
-    compatibility: bool = Field(default=True, description="Unify compatible characters (NFKC).")
-    fold_case: bool = Field(default=True, description="Fold upper and lower case.")
-    keep_punctuation: bool = Field(
-        default=False, description="Keep each punctuation mark or symbol as a separate word."
-    )
-    split_unspaced: bool = Field(
-        default=True, description="Split Han, Kana and other unspaced scripts into characters."
-    )
-    stop_words: StopWordLanguages = Field(
-        default=(), description="Leave out the stop words of these languages."
-    )
-    drop_adjectives: bool = Field(default=False, description="Leave out adjectives (Russian).")
-    lemmas: bool = Field(
-        default=False,
-        description="Reduce words to dictionary form, nouns to nominative singular (Russian).",
-    )
-    stem: str | None = Field(
-        default=None, description="Stem words by the Snowball rules of this language."
-    )
-    synonyms: tuple[tuple[str, ...], ...] = Field(
-        default=(), description="Groups of words; each word becomes the first of its group."
-    )
+    keep_tags: bool = False
+    compatibility: bool = True
+    fold_case: bool = True
+    keep_punctuation: bool = False
+    split_unspaced: bool = True
+    stop_words: StopWordLanguages = ()
+    drop_adjectives: bool = False
+    lemmas: bool = False
+    stem: str | None = None
+    synonyms: tuple[tuple[str, ...], ...] = ()
 
-    text: Literal["visible", "main"] = Field(
-        default="visible", description="Text of HTML: all visible text, or the main text."
-    )
+    text: Literal["visible", "main"] = "visible"
 
     def marks(self, flags: int) -> int:
         """Return as what a body with these flags is read: with its tags kept, it is text."""

@@ -13,7 +13,7 @@ from streamer.sketch.signer import NativeSigner
 from streamer.text import blocks
 from streamer.text.main_text import LINKS_MIN, SITE_MODEL, new_main_text, read_model
 from streamer.text.scan import VECTOR_BYTES, Bytes
-from streamer.text.site_pages import Words, choose_texts, hash_block, read_pages
+from streamer.text.site_pages import Bodies, Words, choose_texts, hash_block, read_pages
 from streamer.text.slices import Slices
 from streamer.text.visible import ESCAPED, HTML, scratch_bytes, text_parts
 from streamer.text.visible import MAIN as MAIN_FLAG
@@ -44,10 +44,11 @@ def texts_of(pages: list[tuple[str, int, bool]], number: int) -> list[tuple[str,
     bodies = Slices.joined([text.encode() for text, _, _ in pages])
     flags = np.array([flags for _, flags, _ in pages], np.int64)
     marks = (flags & ESCAPED) != 0, (flags & HTML) != 0
+    own = Bodies(bodies.data, bodies.starts, bodies.ends, *marks)
     hosts = np.array([number * has_host for _, _, has_host in pages], np.uint64)
     scratch = np.empty((2, scratch_bytes(int(bodies.lengths.max(initial=0)))), np.uint8)
     both = scratch[0], scratch[1]
-    read = read_pages(bodies, marks, hosts, np.zeros(len(pages), np.uint64), both, MAIN)
+    read = read_pages(own, hosts, np.zeros(len(pages), np.uint64), scratch[0], MAIN)
     texts, is_main = choose_texts(read, repeats_of(read.blocks.keys), both, MAIN)
     return [(own.decode(), bool(main)) for own, main in zip(texts, is_main, strict=True)]
 

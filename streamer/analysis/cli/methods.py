@@ -8,6 +8,7 @@ from rich.text import Text
 
 from streamer.cli.options import command
 from streamer.cli.terminal import Terminal, listing
+from streamer.docstrings import read_section
 from streamer.sketch.method import Measure, Method
 from streamer.sketch.scheme import PRESETS, method_class, write_options
 from streamer.sketch.scheme import methods as all_methods
@@ -25,11 +26,12 @@ MEASURES = {
 
 def options_of(model: type[BaseModel]) -> list[tuple[str, str, str]]:
     """Return each option of a model: name, default as the command line writes it, and meaning."""
+    texts = {name: field.description or "" for name, field in model.model_fields.items()}
+    for one in reversed(model.__mro__):
+        _, described = read_section(one.__doc__ or "", "Attributes")
+        texts |= {name: each.text for name, each in described.items() if name in texts}
     defaults = write_options(model())
-    return [
-        (name, defaults[name] or "none", (field.description or "").rstrip("."))
-        for name, field in model.model_fields.items()
-    ]
+    return [(name, defaults[name] or "none", text.rstrip(".")) for name, text in texts.items()]
 
 
 def default_threshold(method: type[Method[Any]]) -> float:

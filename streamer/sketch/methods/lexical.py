@@ -23,9 +23,13 @@ from streamer.text.words import canonical_words
 
 
 class StringParameters(method.Parameters):
-    """The parameters of each method of strings."""
+    """The parameters of each method of strings.
 
-    hash: HashName = Field(default="md5", description="hash of a string that gives its key")
+    Attributes:
+        hash: hash of a string that gives its key.
+    """
+
+    hash: HashName = "md5"
 
 
 S = TypeVar("S", bound=StringParameters)
@@ -76,9 +80,8 @@ class OneString(SeveralStrings[S], Generic[S], threshold=1.0):
     def sign(self, page: method.PageText) -> method.MethodSignature:
         """Return the key of the string, if it is there, and its digest."""
         string = self.string(page)
-        return method.MethodSignature(
-            self.keys([string]), method.pack_slots(slots_of(self.digest(string, page)))
-        )
+        slots = slots_of(self.digest(string, page))
+        return method.MethodSignature(self.keys([string]), method.pack_slots(slots))
 
 
 class ExactContent(OneString[StringParameters], name="exact_content"):
@@ -96,15 +99,16 @@ class ExactContent(OneString[StringParameters], name="exact_content"):
 
 
 class IdfStringParameters(StringParameters):
-    """The parameters of `idf_string`."""
+    """The parameters of `idf_string`.
+
+    Attributes:
+        kept_percent: percentage of distinct words kept, rarest first.
+        min_words: pages that keep fewer words match equal content only.
+    """
 
     collection: CollectionOption = None
-    kept_percent: int = Field(
-        default=70, ge=1, le=100, description="percentage of distinct words kept, rarest first"
-    )
-    min_words: int = Field(
-        default=5, ge=1, description="pages that keep fewer words match equal content only"
-    )
+    kept_percent: int = Field(default=70, ge=1, le=100)
+    min_words: int = Field(default=5, ge=1)
 
 
 class IdfString(OneString[IdfStringParameters], name="idf_string"):
@@ -123,29 +127,28 @@ class IdfString(OneString[IdfStringParameters], name="idf_string"):
 
     def string(self, page: method.PageText) -> str:
         """Return the kept words, rarest first; their number is rounded up."""
-        shares = shares_for(self.parameters.collection)
-        words = rarest_first(page.words, shares)
+        words = rarest_first(page.words, shares_for(self.parameters.collection))
         kept = words[: math.ceil(len(words) * self.parameters.kept_percent / 100)]
         return " ".join(kept) if len(kept) >= self.parameters.min_words else ""
 
 
 class LexiconParameters(StringParameters):
-    """The parameters of `lexicon`."""
+    """The parameters of `lexicon`.
 
-    hash: HashName = Field(default="sha1", description="hash of the string that gives the key")
+    Attributes:
+        hash: hash of the string that gives the key.
+        least_share: words on a smaller share of pages are too rare.
+        most_share: words on a greater share of pages are too frequent.
+        occurrences: minimum occurrences of a word on the page.
+        min_words: pages with fewer words of the dictionary have no key.
+    """
+
+    hash: HashName = "sha1"
     collection: CollectionOption = None
-    least_share: float = Field(
-        default=0.001, ge=0, le=1, description="words on a smaller share of pages are too rare"
-    )
-    most_share: float = Field(
-        default=0.05, ge=0, le=1, description="words on a greater share of pages are too frequent"
-    )
-    occurrences: int = Field(
-        default=1, ge=1, description="minimum occurrences of a word on the page"
-    )
-    min_words: int = Field(
-        default=5, ge=1, description="pages with fewer words of the dictionary have no key"
-    )
+    least_share: float = Field(default=0.001, ge=0, le=1)
+    most_share: float = Field(default=0.05, ge=0, le=1)
+    occurrences: int = Field(default=1, ge=1)
+    min_words: int = Field(default=5, ge=1)
 
     @model_validator(mode="after")
     def _check_room(self) -> Self:
@@ -186,14 +189,15 @@ class Lexicon(OneString[LexiconParameters], name="lexicon"):
 
 
 class RandomLexiconParameters(LexiconParameters):
-    """The parameters of `random_lexicon`."""
+    """The parameters of `random_lexicon`.
 
-    parts: int = Field(
-        default=10, ge=1, le=31, description="random parts of the dictionary, besides the whole one"
-    )
-    dropped: float = Field(
-        default=1 / 3, gt=0, lt=1, description="share of the words that each part leaves out"
-    )
+    Attributes:
+        parts: random parts of the dictionary, besides the whole one.
+        dropped: share of the words that each part leaves out.
+    """
+
+    parts: int = Field(default=10, ge=1, le=31)
+    dropped: float = Field(default=1 / 3, gt=0, lt=1)
 
 
 class RandomLexicon(SeveralStrings[RandomLexiconParameters], name="random_lexicon", threshold=0.01):
@@ -213,9 +217,8 @@ class RandomLexicon(SeveralStrings[RandomLexiconParameters], name="random_lexico
 
     def __init__(self, parameters: RandomLexiconParameters, secret: bytes) -> None:
         super().__init__(parameters, secret)
-        self._part_seeds = [
-            seed_of(secret, f"{self.name} part {part}") for part in range(parameters.parts)
-        ]
+        parts = range(parameters.parts)
+        self._part_seeds = [seed_of(secret, f"{self.name} part {part}") for part in parts]
         self._dropped_below = int(parameters.dropped * 2**64)
 
     @property
@@ -235,13 +238,16 @@ class RandomLexicon(SeveralStrings[RandomLexiconParameters], name="random_lexico
 
 
 class OptimumFrequencyParameters(StringParameters):
-    """The parameters of `optimum_frequency`."""
+    """The parameters of `optimum_frequency`.
+
+    Attributes:
+        words: number of words in the hash.
+        best_idf: natural logarithm: 6 is a word on one page in 403.
+    """
 
     collection: CollectionOption = None
-    words: int = Field(default=6, ge=1, le=1000, description="number of words in the hash")
-    best_idf: float = Field(
-        default=6.0, gt=0, le=40, description="natural logarithm: 6 is a word on one page in 403"
-    )
+    words: int = Field(default=6, ge=1, le=1000)
+    best_idf: float = Field(default=6.0, gt=0, le=40)
 
 
 class OptimumFrequency(OneString[OptimumFrequencyParameters], name="optimum_frequency"):
@@ -262,8 +268,7 @@ class OptimumFrequency(OneString[OptimumFrequencyParameters], name="optimum_freq
 
     def string(self, page: method.PageText) -> str:
         """Return the words of greatest weight by alphabet; empty if the page has fewer."""
-        shares = shares_for(self.parameters.collection)
-        weights = self._weights(page.words, shares)
+        weights = self._weights(page.words, shares_for(self.parameters.collection))
         if len(weights) < self.parameters.words:
             return ""
         best = sorted(weights, key=lambda word: (-weights[word], word))
@@ -325,17 +330,17 @@ WITH_WEIGHTS = frozenset({Variant.CON_WEIGHTS, Variant.SORT_WEIGHTS})
 
 
 class DigestsParameters(StringParameters):
-    """The parameters of `digests`."""
+    """The parameters of `digests`.
 
-    variant: Variant = Field(
-        default=Variant.SORT, description="description, con, sort, con_weights or sort_weights"
-    )
-    keywords: int = Field(
-        default=10, ge=1, le=method.WEIGHTS_MAX, description="N: number of keywords in the hash"
-    )
-    apart: float = Field(
-        default=0.01, gt=0, lt=1, description="a: maximum difference between the weights of a word"
-    )
+    Attributes:
+        variant: description, con, sort, con_weights or sort_weights.
+        keywords: N: number of keywords in the hash.
+        apart: a: maximum difference between the weights of a word.
+    """
+
+    variant: Variant = Variant.SORT
+    keywords: int = Field(default=10, ge=1, le=method.WEIGHTS_MAX)
+    apart: float = Field(default=0.01, gt=0, lt=1)
     collection: CollectionOption = None
 
 
@@ -363,8 +368,7 @@ class Digests(OneString[DigestsParameters], name="digests", measure=method.Measu
 
     def string(self, page: method.PageText) -> str:
         """Return what represents a page without keywords: its description, in that variant."""
-        is_description = self.parameters.variant is Variant.DESCRIPTION
-        return self.description(page) if is_description else ""
+        return self.description(page) if self.parameters.variant is Variant.DESCRIPTION else ""
 
     def sign(self, page: method.PageText) -> method.MethodSignature:
         """Return the key of the description or keywords, and their digest with the weights."""
@@ -387,8 +391,8 @@ class Digests(OneString[DigestsParameters], name="digests", measure=method.Measu
         """Return the keywords of a page in the variant's order; none if it has fewer than N."""
         if self.parameters.variant is Variant.DESCRIPTION:
             return []
-        shares = shares_for(self.parameters.collection)
-        top = top_keywords(page.words, shares, self.parameters.keywords)
-        if len(top) < self.parameters.keywords:
+        wanted = self.parameters.keywords
+        top = top_keywords(page.words, shares_for(self.parameters.collection), wanted)
+        if len(top) < wanted:
             return []
         return sorted(top) if self.parameters.variant in BY_ALPHABET else top

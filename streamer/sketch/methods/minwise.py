@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-import mmh3
 import numpy as np
 from pydantic import Field, model_validator
 
@@ -33,11 +32,17 @@ def _class_keys(method: ShingledMethod[Any], values: Hashes, drawn: Hashes) -> l
 
 
 class MinHashParameters(Parameters):
-    """The parameters of the native signature."""
+    """The parameters of the native signature.
 
-    shingle_width: int = Field(default=5, ge=1, le=32, description="words per shingle")
-    bands: int = Field(default=14, ge=1, le=48, description="keys per page")
-    rows: int = Field(default=6, ge=1, le=32, description="min-hashes per key")
+    Attributes:
+        shingle_width: words per shingle.
+        bands: keys per page.
+        rows: min-hashes per key.
+    """
+
+    shingle_width: int = Field(default=5, ge=1, le=32)
+    bands: int = Field(default=14, ge=1, le=48)
+    rows: int = Field(default=6, ge=1, le=32)
 
 
 class MinHash(Method[MinHashParameters], name="minhash", measure=Measure.RESEMBLANCE):
@@ -60,21 +65,25 @@ class MinHash(Method[MinHashParameters], name="minhash", measure=Measure.RESEMBL
     def sign(self, page: PageText) -> MethodSignature:
         """Return what the native signer returns of these words."""
         seeds = self._seeds
-        seed = seeds.token_seed
-        tokens = np.array(
-            [mmh3.hash64(word.encode(), seed, signed=False)[0] for word in page.words], np.uint64
-        )
+        hashed = [hash64(word.encode(), seeds.token_seed) for word in page.words]
+        tokens = np.array(hashed, np.uint64)
         shingles = np.empty_like(tokens)
         count = hash_shingles(tokens, len(tokens), seeds.shingle_powers, shingles)
         return _cut_bands(np.unique(shingles[:count]), self.parameters.rows, seeds)
 
 
 class BottomKParameters(ShingleParameters):
-    """The parameters of a bottom-k sketch."""
+    """The parameters of a bottom-k sketch.
 
-    k: int = Field(default=64, ge=4, le=method.HASHES_MAX, description="hashes per page")
-    bands: int = Field(default=14, ge=1, le=48, description="keys per page")
-    rows: int = Field(default=4, ge=1, le=32, description="classes of hashes per key")
+    Attributes:
+        k: hashes per page.
+        bands: keys per page.
+        rows: classes of hashes per key.
+    """
+
+    k: int = Field(default=64, ge=4, le=method.HASHES_MAX)
+    bands: int = Field(default=14, ge=1, le=48)
+    rows: int = Field(default=4, ge=1, le=32)
 
 
 class BottomK(ShingledMethod[BottomKParameters], name="bottom_k", measure=Measure.BOTTOM):
@@ -94,10 +103,15 @@ class BottomK(ShingledMethod[BottomKParameters], name="bottom_k", measure=Measur
 
 
 class OnePermutationParameters(ShingleParameters):
-    """The parameters of keys of one permutation."""
+    """The parameters of keys of one permutation.
 
-    bands: int = Field(default=14, ge=1, le=48, description="keys per page")
-    rows: int = Field(default=6, ge=1, le=32, description="classes per key")
+    Attributes:
+        bands: keys per page.
+        rows: classes per key.
+    """
+
+    bands: int = Field(default=14, ge=1, le=48)
+    rows: int = Field(default=6, ge=1, le=32)
 
 
 class OnePermutation(
@@ -119,11 +133,17 @@ class OnePermutation(
 
 
 class ModPParameters(ShingleParameters):
-    """The parameters of mod-p sampling."""
+    """The parameters of mod-p sampling.
 
-    p: int = Field(default=25, ge=1, le=1000, description="one hash in p is kept")
-    bands: int = Field(default=14, ge=1, le=48, description="keys per page")
-    rows: int = Field(default=2, ge=1, le=32, description="classes of kept hashes per key")
+    Attributes:
+        p: one hash in p is kept.
+        bands: keys per page.
+        rows: classes of kept hashes per key.
+    """
+
+    p: int = Field(default=25, ge=1, le=1000)
+    bands: int = Field(default=14, ge=1, le=48)
+    rows: int = Field(default=2, ge=1, le=32)
 
 
 class ModP(ShingledMethod[ModPParameters], name="mod_p", measure=Measure.SAMPLE):
@@ -147,10 +167,15 @@ class ModP(ShingledMethod[ModPParameters], name="mod_p", measure=Measure.SAMPLE)
 
 
 class BandingParameters(ShingleParameters):
-    """The parameters of banded min-hashes."""
+    """The parameters of banded min-hashes.
 
-    bands: int = Field(default=14, ge=1, le=48, description="keys per page")
-    rows: int = Field(default=6, ge=1, le=64, description="min-hashes per key")
+    Attributes:
+        bands: keys per page.
+        rows: min-hashes per key.
+    """
+
+    bands: int = Field(default=14, ge=1, le=48)
+    rows: int = Field(default=6, ge=1, le=64)
 
     @model_validator(mode="after")
     def _check_bounds(self) -> BandingParameters:
@@ -182,10 +207,15 @@ class Banding(ShingledMethod[BandingParameters], name="banding", measure=Measure
 
 
 class WordsParameters(Parameters):
-    """The parameters of a bag of words."""
+    """The parameters of a bag of words.
 
-    bands: int = Field(default=24, ge=1, le=48, description="keys per page")
-    rows: int = Field(default=8, ge=1, le=32, description="min-hashes per key")
+    Attributes:
+        bands: keys per page.
+        rows: min-hashes per key.
+    """
+
+    bands: int = Field(default=24, ge=1, le=48)
+    rows: int = Field(default=8, ge=1, le=32)
 
 
 class Words(Method[WordsParameters], name="words", measure=Measure.RESEMBLANCE):
@@ -209,10 +239,8 @@ class Words(Method[WordsParameters], name="words", measure=Measure.RESEMBLANCE):
     def sign(self, page: PageText) -> MethodSignature:
         """Return keys from bands of min-hashes, and the one-permutation sketch, of the bag."""
         seeds = self._seeds
-        hashes = np.array(
-            [hash64(one.encode(), seeds.token_seed) for one in number_each_word(page)], np.uint64
-        )
-        return _cut_bands(np.unique(hashes), self.parameters.rows, seeds)
+        hashed = [hash64(one.encode(), seeds.token_seed) for one in number_each_word(page)]
+        return _cut_bands(np.unique(np.array(hashed, np.uint64)), self.parameters.rows, seeds)
 
 
 def number_each_word(page: PageText) -> list[str]:

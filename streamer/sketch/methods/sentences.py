@@ -15,12 +15,15 @@ from streamer.text.words import StopWordLanguages, canonical_words, sentences, w
 
 
 class LongSentencesParameters(StringParameters):
-    """The parameters of `long_sentences`."""
+    """The parameters of `long_sentences`.
 
-    sentences: int = Field(default=2, ge=1, le=100, description="number of sentences in the hash")
-    min_words: int = Field(
-        default=5, ge=1, description="sentences with fewer distinct words do not count"
-    )
+    Attributes:
+        sentences: number of sentences in the hash.
+        min_words: sentences with fewer distinct words do not count.
+    """
+
+    sentences: int = Field(default=2, ge=1, le=100)
+    min_words: int = Field(default=5, ge=1)
 
 
 class LongSentences(OneString[LongSentencesParameters], name="long_sentences"):
@@ -53,14 +56,19 @@ class CutRule(StrEnum):
 
 
 class SegmentsParameters(StringParameters):
-    """The parameters of `segments`."""
+    """The parameters of `segments`.
 
-    segments: int = Field(default=10, ge=2, le=32, description="n: pieces per page")
-    equal: int = Field(default=5, ge=1, description="m: equal pieces that make a duplicate")
-    rule: CutRule = Field(
-        default=CutRule.WORDS, description="cut into equal numbers of words, or of sentences"
-    )
-    min_words: int = Field(default=5, ge=1, description="pieces with fewer words have no key")
+    Attributes:
+        segments: n: pieces per page.
+        equal: m: equal pieces that make a duplicate.
+        rule: cut into equal numbers of words, or of sentences.
+        min_words: pieces with fewer words have no key.
+    """
+
+    segments: int = Field(default=10, ge=2, le=32)
+    equal: int = Field(default=5, ge=1)
+    rule: CutRule = CutRule.WORDS
+    min_words: int = Field(default=5, ge=1)
 
     @model_validator(mode="after")
     def _check_equal(self) -> Self:
@@ -119,13 +127,17 @@ class Segments(SeveralStrings[SegmentsParameters], name="segments"):
 
 
 class PageVectorParameters(StringParameters):
-    """The parameters of `page_vector`."""
+    """The parameters of `page_vector`.
 
-    words: int = Field(default=10, ge=1, le=1000, description="number of feature words in the hash")
-    steps: int = Field(default=4, ge=1, le=255, description="steps to which weights are rounded up")
-    stop_words: StopWordLanguages = Field(
-        default=("english", "russian"), description="leave out the stop words of these languages"
-    )
+    Attributes:
+        words: number of feature words in the hash.
+        steps: steps to which weights are rounded up.
+        stop_words: leave out the stop words of these languages.
+    """
+
+    words: int = Field(default=10, ge=1, le=1000)
+    steps: int = Field(default=4, ge=1, le=255)
+    stop_words: StopWordLanguages = ("english", "russian")
 
 
 class PageVector(OneString[PageVectorParameters], name="page_vector"):
@@ -150,6 +162,5 @@ class PageVector(OneString[PageVectorParameters], name="page_vector"):
         features = sorted(counts, key=lambda word: (-counts[word], word))[: self.parameters.words]
         most = counts[features[0]]
         steps = {word: -(-self.parameters.steps * counts[word] // most) for word in features}
-        return " ".join(
-            f"{word}:{steps[word]}" for word in sorted(features, key=lambda w: (-steps[w], w))
-        )
+        ordered = sorted(features, key=lambda word: (-steps[word], word))
+        return " ".join(f"{word}:{steps[word]}" for word in ordered)

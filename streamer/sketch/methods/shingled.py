@@ -35,9 +35,8 @@ def shingles(words: Sequence[str], width: int, stride: int = 1) -> list[str]:
     Stride 1 overlaps as far as can be; stride `width` lays shingles end to end, and up to `width`
     - 1 last words are in none. A text of fewer words than `width` has no shingle.
     """
-    return [
-        " ".join(words[start : start + width]) for start in range(0, len(words) - width + 1, stride)
-    ]
+    starts = range(0, len(words) - width + 1, stride)
+    return [" ".join(words[start : start + width]) for start in starts]
 
 
 def character_shingles(text: str, n: int) -> list[str]:
@@ -58,20 +57,20 @@ def as_characters(words: Sequence[str]) -> str:
 
 
 class ShingleParameters(method.Parameters):
-    """Which shingles a text has, and how they are hashed."""
+    """Which shingles a text has, and how they are hashed.
 
-    shingle_width: int = Field(
-        default=5, ge=1, le=32, description="words or characters per shingle"
-    )
-    unit: Literal["words", "characters"] = Field(default="words", description="unit of a shingle")
-    stride: int = Field(
-        default=1,
-        ge=1,
-        le=32,
-        description="words from one shingle to the next; the width: end to end",
-    )
+    Attributes:
+        shingle_width: words or characters per shingle.
+        unit: unit of a shingle.
+        stride: words from one shingle to the next; the width: end to end.
+        seed: selects other functions under the same secret.
+    """
+
+    shingle_width: int = Field(default=5, ge=1, le=32)
+    unit: Literal["words", "characters"] = "words"
+    stride: int = Field(default=1, ge=1, le=32)
     hash: HashName = Field(default="mmh3", description=f"hash of a shingle: {', '.join(HASHES)}")
-    seed: int = Field(default=0, ge=0, description="selects other functions under the same secret")
+    seed: int = Field(default=0, ge=0)
 
     @model_validator(mode="after")
     def _drop_gaps(self) -> Self:
@@ -127,10 +126,15 @@ MIN_HASHES_MAX = 1024
 
 
 class SupershingleParameters(ShingleParameters):
-    """The parameters of supershingles."""
+    """The parameters of supershingles.
 
-    blocks: int = Field(default=6, ge=2, le=11, description="supershingles per page")
-    block_size: int = Field(default=14, ge=1, le=128, description="min-hashes per supershingle")
+    Attributes:
+        blocks: supershingles per page.
+        block_size: min-hashes per supershingle.
+    """
+
+    blocks: int = Field(default=6, ge=2, le=11)
+    block_size: int = Field(default=14, ge=1, le=128)
 
     @model_validator(mode="after")
     def _check_bounds(self) -> SupershingleParameters:
@@ -188,8 +192,7 @@ class Megashingles(Supershingles, name="megashingles"):
     def sign(self, page: method.PageText) -> method.MethodSignature:
         """Return the megashingles of a page; its sketch holds the supershingles themselves."""
         signed = super().sign(page)
-        pairs = megashingles_of(signed.keys, self.shingler.seeds.band_seed)
-        return signed._replace(keys=pairs)
+        return signed._replace(keys=megashingles_of(signed.keys, self.shingler.seeds.band_seed))
 
 
 def megashingles_of(blocks: Sequence[int], seed: int) -> list[int]:

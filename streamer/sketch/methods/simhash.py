@@ -33,17 +33,20 @@ class Weight(StrEnum):
 
 
 class SimHashParameters(Parameters):
-    """The parameters of `simhash`."""
+    """The parameters of `simhash`.
 
-    distance: int = Field(
-        default=3, ge=0, le=15, description="k: bits by which duplicates may differ"
-    )
-    width: int = Field(default=1, ge=1, le=32, description="words per feature")
-    weight: Weight = Field(
-        default=Weight.FREQUENCY, description="count of a feature, or count times IDF"
-    )
+    Attributes:
+        distance: k: bits by which duplicates may differ.
+        width: words per feature.
+        weight: count of a feature, or count times IDF.
+        hash: hash of a feature.
+    """
+
+    distance: int = Field(default=3, ge=0, le=15)
+    width: int = Field(default=1, ge=1, le=32)
+    weight: Weight = Weight.FREQUENCY
     collection: CollectionOption = None
-    hash: HashName = Field(default="mmh3", description="hash of a feature")
+    hash: HashName = "mmh3"
 
 
 def simhash(weights: Mapping[int, int]) -> int:
