@@ -18,14 +18,9 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, get_args
 
 from pydantic import SecretStr, ValidationError
-from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
-from pydantic_settings import (
-    BaseSettings,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-    TomlConfigSettingsSource,
-)
+from pydantic_settings import BaseSettings, SettingsConfigDict, TomlConfigSettingsSource
+from pydantic_settings.sources import InitSettingsSource, PydanticBaseSettingsSource
 
 from streamer import panels
 from streamer.docstrings import Described, read_section
@@ -57,13 +52,8 @@ PURPOSES: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-class _OfPurpose(PydanticBaseSettingsSource):
+class _OfPurpose(InitSettingsSource):
     """The values of a preset for a purpose, which yield to all that is given otherwise."""
-
-    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
-        """Return no value: all are given at once."""
-        del field
-        return None, field_name, False
 
     def __call__(self) -> dict[str, Any]:
         """Return the values.
@@ -143,7 +133,7 @@ class Settings(
         """Order the sources: flags, environment, file, preset."""
         del dotenv_settings, file_secret_settings
         file = TomlConfigSettingsSource(settings_cls, cls.config_file)
-        return init_settings, env_settings, file, _OfPurpose(settings_cls)
+        return init_settings, env_settings, file, _OfPurpose(settings_cls, {})
 
     @property
     def mapping(self) -> str:

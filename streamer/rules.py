@@ -148,12 +148,6 @@ def _rule(path: Path, number: int, table: object) -> Rule:
         raise SettingsError(said) from error
 
 
-def text_of(rules: Sequence[Rule], url: str) -> Text | None:
-    """Return of which text a page is to be compared; None where no rule says."""
-    rule = rule_for(rules, url)
-    return rule.text if rule else None
-
-
 def text_rules(rules: Sequence[Rule]) -> tuple[str, ...]:
     """Return what decides of a page's text: all rules up to the last that says something of it."""
     end = max((n for n, one in enumerate(rules, 1) if one.text is not None), default=0)

@@ -72,7 +72,6 @@ class _Again(MadeBytes):
     """What was looked at, and then the rest."""
 
     def __init__(self, rest: io.BufferedReader[Any]) -> None:
-        super().__init__()
         self.rest = rest
 
     def readinto(self, buffer: bytearray | memoryview, /) -> int | None:  # type: ignore[override]

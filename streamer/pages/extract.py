@@ -110,11 +110,8 @@ class Extractor:
         """
         content_type = self._accept_type(fields)
         url = self._url(fields)
-        body, flags = (
-            self._decode(fields, block(), content_type)
-            if block
-            else self._body(fields, content_type)
-        )
+        decoded = self._decode(fields, block(), content_type) if block else None
+        body, flags = decoded or self._body(fields, content_type)
         scope = self._scope_of(url, fields) if self._scope else b""
         return PageFields(url, body, flags, self._carried(fields), self._time(fields), scope)
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 class MadeBytes(io.RawIOBase):
     """A file whose next bytes an heir makes, a part at a time, as a reader takes them."""
 
-    def __init__(self) -> None:
-        self._ready = b""  # made, and not yet taken
+    _ready = b""  # made, and not yet taken
 
     def readable(self) -> bool:
         """Return True."""
@@ -34,7 +33,6 @@ class Parts(MadeBytes):
     """Bytes that an iterator yields in parts, none of them empty."""
 
     def __init__(self, parts: Iterator[bytes]) -> None:
-        super().__init__()
         self._parts = parts
 
     def _make(self) -> bytes:

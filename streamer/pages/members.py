@@ -106,7 +106,6 @@ class Members(MadeBytes):
     def __init__(
         self, stored: StoredFile, new_decoder: Callable[[], Decoder], hold_seconds: float | None
     ) -> None:
-        super().__init__()
         self._stored = stored
         self._hold_seconds = None if stored.is_regular else hold_seconds
         self._new_decoder = new_decoder

@@ -84,7 +84,6 @@ class ObjectLines(MadeBytes):
     """JSON lines, with a newline between objects that follow each other on one."""
 
     def __init__(self, source: io.BufferedReader[Any]) -> None:
-        super().__init__()
         self._source = source
         self._carry = b""  # read, and what follows decides
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from streamer.errors import InputError
+from streamer.pages.made_bytes import MadeBytes
 from streamer.pages.remote import RemoteFile
 
 TICK_SECONDS = 0.05  # so long a pipe is waited for until its reader may do something else
@@ -27,13 +28,12 @@ def explaining_disk(name: str, remedy: str = "check the file") -> Iterator[None]
         raise InputError(f"{name}: {error.strerror or error}; {remedy}") from error
 
 
-class StoredFile(io.RawIOBase):
+class StoredFile(MadeBytes):
     """A raw file that counts what is taken from it, also where it does not know its position."""
 
     def __init__(self, file: io.FileIO | RemoteFile, name: str) -> None:
         self._file = file
         self._name = name
-        self._again = b""
         self.position = 0
         self.furthest = 0
         self.pauses = False  # a read returns None where a pipe has nothing for now
@@ -41,15 +41,10 @@ class StoredFile(io.RawIOBase):
         self.is_regular = is_remote or stat.S_ISREG(os.fstat(file.fileno()).st_mode)
         self._base = file.tell() if self.is_regular else 0  # of standard input, maybe not the start
 
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
     def readinto(self, buffer: bytearray | memoryview, /) -> int | None:  # type: ignore[override]
         """Fill `buffer`; return how many bytes it got, 0 at the end, None: a pipe pauses."""
-        if self._again:
-            taken = min(len(buffer), len(self._again))
-            buffer[:taken], self._again = self._again[:taken], self._again[taken:]
+        if self._ready:
+            taken = super().readinto(buffer) or 0
         elif self.pauses and not self._has_more():
             return None
         else:
@@ -80,7 +75,7 @@ class StoredFile(io.RawIOBase):
 
     def put_back(self, data: bytes) -> None:
         """Let `data` be read again."""
-        self._again = data + self._again
+        self._ready = data + self._ready
         self.position -= len(data)
 
     def at(self, start: int, size: int) -> bytes:
@@ -93,7 +88,7 @@ class StoredFile(io.RawIOBase):
     def go_to(self, position: int) -> None:
         """Go on at another place of a regular file."""
         self._file.seek(self._base + position)
-        self._again = b""
+        self._ready = b""
         self.position = position
 
 

@@ -163,7 +163,6 @@ class _ArrowBatches:
 
     def __init__(self, source: Any) -> None:  # noqa: ANN401 - a pyarrow.NativeFile
         self._source = source
-        self._open_stream = pa.ipc.open_stream
         try:
             self._file = pa.ipc.open_file(source)
             self.schema = self._file.schema
@@ -173,7 +172,7 @@ class _ArrowBatches:
 
     def _begin(self) -> Any:  # noqa: ANN401 - a pyarrow.RecordBatchStreamReader
         self._source.seek(0)
-        self._next, self._stream = 0, self._open_stream(self._source)
+        self._next, self._stream = 0, pa.ipc.open_stream(self._source)
         return self._stream
 
     def all(self) -> Iterator[_Batch]:

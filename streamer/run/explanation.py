@@ -24,7 +24,7 @@ import numpy.typing as npt
 from streamer.errors import InputError, StoreMismatch, on_failure
 from streamer.index.settings import IndexSettings
 from streamer.model import SIMILARITY_ONE, Basis, Location
-from streamer.rules import text_of
+from streamer.rules import rule_for
 from streamer.run.read_index import PAGES_TOPIC, ReadIndex
 from streamer.sketch.hash_sets import decide_similarity
 from streamer.sketch.settings import SignatureSettings
@@ -245,7 +245,8 @@ class KeptIndex(ReadIndex):
 
     def signature_for(self, url: str) -> SignatureSettings:
         """Return how the page with this URL is signed: a rule may ask for the other text."""
-        return self.signature.of_text(text_of(self.settings.rules, url))
+        rule = rule_for(self.settings.rules, url)
+        return self.signature.of_text(rule.text if rule else None)
 
     def _nearest(
         self, target: Target, rule: IndexSettings, progress: Progress

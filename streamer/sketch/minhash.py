@@ -145,6 +145,7 @@ def fill_band_keys(minima: Minima, rows: int, seed: int, keys: Words) -> None:
     keys[band] = mmh3.hash64(the rows as little-endian uint32, seed + band mod 2**32)[0]: the band's
     number is in the seed, so that equal rows in different bands do not meet.
     """
+    length = uint64(4 * rows)
     for band in range(keys.shape[0]):
         lane1 = lane2 = uint64(uint32(uint64(seed) + uint64(band)))
         word = low = uint64(0)
@@ -160,13 +161,12 @@ def fill_band_keys(minima: Minima, rows: int, seed: int, keys: Words) -> None:
                 lane1, lane2 = absorb(lane1, lane2, low, word)
             word = uint64(0)
         if rows % 4 == 3:
-            keys[band] = finish(lane1, lane2, low, word, uint64(4 * rows))
+            keys[band] = finish(lane1, lane2, low, word, length)
         elif rows % 4 == 0:
-            keys[band] = finish(lane1, lane2, uint64(0), uint64(0), uint64(4 * rows))
+            keys[band] = finish(lane1, lane2, uint64(0), uint64(0), length)
         else:
-            keys[band] = finish(
-                lane1, lane2, low if rows % 4 == 2 else word, uint64(0), uint64(4 * rows)
-            )
+            tail = low if rows % 4 == 2 else word
+            keys[band] = finish(lane1, lane2, tail, uint64(0), length)
 
 
 FEW_MAX = 2 * LISTED_MAX  # far more than distinct hashes in LISTED_MAX bins, but by chance

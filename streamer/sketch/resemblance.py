@@ -275,11 +275,10 @@ def similarity(a: Words, b: Words) -> int:
     """Return the estimated resemblance of two sketches (uint64[33] each) in ten-thousandths."""
     if _are_equal(a, b):
         return SIMILARITY_ONE
-    level = min(level_of(a), level_of(b))
     if level_of(a) == DENSE_LEVEL and level_of(b) == DENSE_LEVEL:
         either, both, equal = _count_dense(a, b)
     else:
-        either, both, equal = _count_listed(a, b, level)
+        either, both, equal = _count_listed(a, b, min(level_of(a), level_of(b)))
     if either == 0:
         return SIMILARITY_ONE
     return max(SIMILARITY_ONE * (3 * equal - both) // (2 * either), int64(0))

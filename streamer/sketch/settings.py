@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field
 
-from streamer.errors import SettingsError
+from streamer.errors import SettingsError, on_failure
 from streamer.given_file import read_given
 from streamer.rules import BETWEEN, MAIN, VISIBLE, Text
 from streamer.sketch.method import Measure
@@ -124,14 +124,11 @@ def create_secret(path: Path) -> bytes:
     """
     secret = secrets.token_bytes(SECRET_BYTES)
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(handle, "w", encoding="ascii") as file:
-            file.write(secret.hex() + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-    except BaseException:
-        path.unlink()  # a half of it would pass for the key that an index has lost
-        raise
+    # A half of it would pass for the key that an index has lost.
+    with on_failure(path.unlink), os.fdopen(handle, "w", encoding="ascii") as file:
+        file.write(secret.hex() + "\n")
+        file.flush()
+        os.fsync(file.fileno())
     return secret
 
 

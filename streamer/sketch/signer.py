@@ -166,11 +166,10 @@ def _signs_prevail(
 ) -> bool:
     """Return whether a text with so many words is read with its signs."""
     text, place, end = source
-    found, seed, in_tokens = 0, parameters.seeds[0], scratch.in_tokens
+    found, seed, signs = 0, parameters.seeds[0], parameters.signs
+    in_tokens, tokens = scratch.in_tokens, scratch.tokens
     while words < FEW_WORDS and found <= 2 * words and place < end:
-        place, count = hash_tokens(
-            text, place, end, seed, parameters.signs, in_tokens, scratch.tokens, 0
-        )
+        place, count = hash_tokens(text, place, end, seed, signs, in_tokens, tokens, 0)
         found += count
     in_tokens.half_read[0] = 0  # this stops where it knows
     return words < FEW_WORDS and found > 2 * words
@@ -207,9 +206,8 @@ def _sign_text(
         members = minhash.write_sorted_members(slots, shingles)
         minhash.fill_empty(shingles, members, parameters.masks, minima)
     elif minhash.has_empty(minima):
-        minhash.fill_empty(
-            shingles, minhash.write_filled_bins(bins, shingles), parameters.masks, minima
-        )
+        listed = minhash.write_filled_bins(bins, shingles)
+        minhash.fill_empty(shingles, listed, parameters.masks, minima)
     if not few or not resemblance.pack_listed(shingles, members, sketch):
         resemblance.pack_dense(bins, sketch)
     if bag.counts.shape[0] > 0:

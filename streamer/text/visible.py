@@ -88,9 +88,8 @@ def text_parts(body: Buffer, flags: int, repeats: Bytes | None = None) -> list[T
     """
     if not (flags & HTML and flags & MAIN):
         return [TextPart(visible_text(body, flags), counts=True)]
-    main = main_text.new_main_text(
-        main_text.read_model(main_text.MODEL if repeats is None else main_text.SITE_MODEL)
-    )
+    model = main_text.MODEL if repeats is None else main_text.SITE_MODEL
+    main = main_text.new_main_text(main_text.read_model(model))
     source = visible_array(body, flags & ESCAPED)
     whole = np.empty(scratch_bytes(len(source)), np.uint8)
     end = html_to_blocks(source, 0, len(source), whole, main.structure, main.records)

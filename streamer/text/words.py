@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, model_validator
 
 from streamer.errors import needs_extra
 from streamer.text import canonical
@@ -74,6 +74,20 @@ def stem_languages() -> frozenset[str]:
         import snowballstemmer  # noqa: PLC0415 - an extra
 
     return frozenset(snowballstemmer.algorithms())
+
+
+def _language_with_stemmer(language: str) -> str:
+    if language not in stem_languages():
+        known = ", ".join(sorted(stem_languages()))
+        raise ValueError(f"no stemmer for {language!r}; there are {known}")
+    return language
+
+
+def _single_words(groups: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
+    for word in itertools.chain.from_iterable(groups):
+        if len(tokens(word)) != 1:
+            raise ValueError(f"a synonym is a single word, not {word!r}; take it out")
+    return groups
 
 
 def _likeliest(word: str) -> Any:  # noqa: ANN401 - pymorphy3 is untyped
@@ -175,6 +189,8 @@ def sentences(text: str) -> list[str]:
 
 
 StopWordLanguages = Annotated[tuple[str, ...], AfterValidator(languages_with_stop_words)]
+StemLanguage = Annotated[str, AfterValidator(_language_with_stemmer)]
+Synonyms = Annotated[tuple[tuple[str, ...], ...], AfterValidator(_single_words)]
 OPTIONS_REMEMBERED = 8
 REMEMBERED = 1 << 16  # chunks, and words, of each set of options
 CHUNK_CHARACTERS_MAX = 64  # longer chunks seldom come again
@@ -210,8 +226,8 @@ class CanonicalOptions(BaseModel):
     stop_words: StopWordLanguages = ()
     drop_adjectives: bool = False
     lemmas: bool = False
-    stem: str | None = None
-    synonyms: tuple[tuple[str, ...], ...] = ()
+    stem: StemLanguage | None = None
+    synonyms: Synonyms = ()
 
     text: Literal["visible", "main"] = "visible"
 
@@ -219,22 +235,6 @@ class CanonicalOptions(BaseModel):
         """Return as what a body with these flags is read: with its tags kept, it is text."""
         flags = flags & ~HTML if self.keep_tags else flags
         return flags | MAIN if self.text == "main" else flags
-
-    @field_validator("stem")
-    @classmethod
-    def _check_stemmer(cls, language: str | None) -> str | None:
-        if language is not None and language not in stem_languages():
-            known = ", ".join(sorted(stem_languages()))
-            raise ValueError(f"no stemmer for {language!r}; there are {known}")
-        return language
-
-    @field_validator("synonyms")
-    @classmethod
-    def _single_words(cls, groups: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
-        for word in itertools.chain.from_iterable(groups):
-            if len(tokens(word)) != 1:
-                raise ValueError(f"a synonym is a single word, not {word!r}; take it out")
-        return groups
 
     @model_validator(mode="after")
     def _check_exclusions(self) -> CanonicalOptions:

@@ -161,11 +161,8 @@ def lexicon_words(page: method.PageText, parameters: LexiconParameters) -> list[
     """Return the distinct words of a page that the dictionary has, by alphabet."""
     shares = shares_for(parameters.collection)
     least, most = parameters.least_share, parameters.most_share
-    return sorted(
-        word
-        for word, times in Counter(page.words).items()
-        if times >= parameters.occurrences and least <= shares(word) <= most
-    )
+    often = (word for word, times in Counter(page.words).items() if times >= parameters.occurrences)
+    return sorted(word for word in often if least <= shares(word) <= most)
 
 
 class Lexicon(OneString[LexiconParameters], name="lexicon"):
@@ -302,10 +299,8 @@ def top_keywords(words: Sequence[str], shares: Shares, count: int) -> list[Keywo
 
     Words that stand on all pages weigh nothing and are no keywords.
     """
-    weighed = (
-        Keyword(word, times / len(words) * idf(word, shares))
-        for word, times in Counter(words).items()
-    )
+    counts = Counter(words).items()
+    weighed = (Keyword(word, times / len(words) * idf(word, shares)) for word, times in counts)
     keywords = [keyword for keyword in weighed if keyword.weight > 0]
     return sorted(keywords, key=lambda keyword: (-keyword.weight, keyword.word))[:count]
 

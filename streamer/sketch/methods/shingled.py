@@ -197,7 +197,6 @@ class Megashingles(Supershingles, name="megashingles"):
 
 def megashingles_of(blocks: Sequence[int], seed: int) -> list[int]:
     """Return a 64-bit hash of each pair of supershingles; which pair it is goes into the hash."""
-    return [
-        mmh3.hash64(struct.pack("<QQI", *pair, number), seed, signed=False)[0]
-        for number, pair in enumerate(combinations(blocks, 2))
-    ]
+    pairs = enumerate(combinations(blocks, 2))
+    packed = (struct.pack("<QQI", *pair, number) for number, pair in pairs)
+    return [mmh3.hash64(each, seed, signed=False)[0] for each in packed]
