@@ -250,8 +250,9 @@ class Metrics:
         self.shards = IndexMetrics(registry)
         self.copying = CopyMetrics(registry)
         make, stage = _Maker(self, registry), "streamer_stage_seconds"
+        text, labels = make.texts[stage], ["shard", "stage"]
         self.stage_seconds = Histogram(
-            stage, make.texts[stage], ["shard", "stage"], buckets=STAGE_SECONDS, registry=registry
+            stage, text, labels, buckets=STAGE_SECONDS, registry=registry
         )
         self.ready = make.gauge("streamer_ready")
         self.brokers_reachable = make.gauge("streamer_brokers_reachable")

@@ -97,16 +97,11 @@ class SigningScratch(NamedTuple):
 def _new_scratch(hashes: int, collected: int, bag: int) -> SigningScratch:
     """Return memory for so many min-hashes, hashes of a set, and slots of a bag of words."""
     block = TOKENS_BLOCK + SPARE
-    return SigningScratch(
-        np.empty(block, np.uint64),
-        np.empty(block, np.uint64),
-        np.empty(hashes, np.uint32),
-        np.empty(BINS, np.uint64),
-        np.empty(minhash.SLOTS, np.uint64),
-        token_scratch(ends=block if bag else 0),
-        Collected(np.empty(collected, np.uint32), np.zeros(1, np.int64)),
-        new_bag(bag),
-    )
+    tokens, shingles = np.empty((2, block), np.uint64)
+    bins, slots = np.empty(BINS, np.uint64), np.empty(minhash.SLOTS, np.uint64)
+    minima, in_tokens = np.empty(hashes, np.uint32), token_scratch(ends=block if bag else 0)
+    found = Collected(np.empty(collected, np.uint32), np.zeros(1, np.int64))
+    return SigningScratch(tokens, shingles, minima, bins, slots, in_tokens, found, new_bag(bag))
 
 
 @kernel
@@ -323,13 +318,10 @@ class NativeSigner:
 
     def _sign(self, texts: Slices, flags: Bytes, main_text: MainText | None) -> Signatures:
         pages = len(texts)
-        result = Signatures(
-            np.empty((pages, self.settings.bands + 1), np.uint64),
-            np.empty((pages, SKETCH_WORDS), np.uint64),
-            np.empty(pages, np.uint8),
-            np.empty(pages, np.uint32),
-            np.empty(pages, np.int64),
-        )
+        keys = np.empty((pages, self.settings.bands + 1), np.uint64)
+        sketches = np.empty((pages, SKETCH_WORDS), np.uint64)
+        distinct, tokens = np.empty(pages, np.uint8), np.empty(pages, np.uint32)
+        result = Signatures(keys, sketches, distinct, tokens, np.empty(pages, np.int64))
         main, exact = np.empty(pages, np.bool_), self.settings.exact
         sets = np.empty(_set_bytes(texts) if exact else 0, np.uint8)
         set_ends = np.empty(pages if exact else 0, np.int64)

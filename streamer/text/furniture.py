@@ -63,12 +63,9 @@ class Furniture(NamedTuple):
 def new_furniture(size_bytes: int) -> Furniture:
     """Return an empty table; untouched parts of it take no memory."""
     buckets = max(1, size_bytes // BUCKET_BYTES)
-    return Furniture(
-        np.zeros((buckets * WAYS, ENTRY_WORDS), np.uint64),
-        np.zeros(1, np.uint64),
-        np.zeros((_SHARES, 3), np.int64),
-        np.zeros(blocks.BLOCKS_MAX, np.int64),
-    )
+    entries = np.zeros((buckets * WAYS, ENTRY_WORDS), np.uint64)
+    shares, used = np.zeros((_SHARES, 3), np.int64), np.zeros(blocks.BLOCKS_MAX, np.int64)
+    return Furniture(entries, np.zeros(1, np.uint64), shares, used)
 
 
 @inline_kernel

@@ -207,9 +207,8 @@ def read_pages(
     text = np.empty(scratch_bytes(size), np.uint8)
     texts = ReadTexts(text, starts, ends, counts, records, firsts)
     room = size // BLOCK_BYTES_MIN + pages
-    own = PageBlocks(
-        np.empty(room, np.uint64), np.empty(room, np.int32), np.empty(pages, np.int64), urls
-    )
+    keys, words = np.empty(room, np.uint64), np.empty(room, np.int32)
+    own = PageBlocks(keys, words, np.empty(pages, np.int64), urls)
     _read_pages(bodies, hosts, unescaped, main, texts, own)
     count = int(own.ends[-1]) if pages else 0
     own = own._replace(keys=own.keys[:count], words=own.words[:count])
@@ -219,9 +218,8 @@ def read_pages(
 def blocks_of_page(text: Bytes, host: Words, url: Words, main: MainText) -> PageBlocks:
     """Return the asked blocks of the page in `main`, with a hash of its host and of its URL."""
     count = int(main.structure.now[blocks.COUNT])
-    own = PageBlocks(
-        np.empty(count, np.uint64), np.empty(count, np.int32), np.zeros(1, np.int64), url
-    )
+    keys, words = np.empty(count, np.uint64), np.empty(count, np.int32)
+    own = PageBlocks(keys, words, np.zeros(1, np.int64), url)
     if host[0]:
         own.ends[0] = add_blocks(text, host[0], main, own, 0)
     return own._replace(keys=own.keys[: own.ends[0]], words=own.words[: own.ends[0]])

@@ -180,9 +180,8 @@ def token_scratch(ends: int = 0) -> TokenScratch:
     """Return memory for the kernel to work in; `ends` is the size of the output, or 0 for none."""
     marks = np.empty(MARKS_MAX + 1, np.uint32)
     states = np.empty((ends, short_tokens.TOKEN_FIELDS), np.uint64)
-    return TokenScratch(
-        short_tokens.new_window(), short_tokens.new_halves(), marks, np.zeros(1, np.int64), states
-    )
+    window, halves = short_tokens.new_window(), short_tokens.new_halves()
+    return TokenScratch(window, halves, marks, np.zeros(1, np.int64), states)
 
 
 class View(NamedTuple):
