@@ -20,15 +20,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from streamer.analysis.audit.facts import AuditReport, AuditTarget, LogReading, PageTable, Progress
-from streamer.analysis.audit.folded import ExpectedVerdicts
-from streamer.analysis.audit.kept_pages import KeptPages
+import numpy as np
+
+from streamer.analysis.audit import facts
+from streamer.analysis.audit.folded import ExpectedVerdicts, FoldedVerdicts, KeptPages
 from streamer.analysis.audit.published import Outcomes, PublishedVerdicts
-from streamer.analysis.audit.shard_log import LogAudit
 from streamer.errors import InputError, StoreMismatch
+from streamer.index.messages import Items, Pages, Verdicts
 from streamer.index.settings import IndexSettings
 from streamer.kafka.connection import Connection
-from streamer.kafka.log_upkeep import bands_of_log
+from streamer.kafka.log_upkeep import FreshShard, bands_of_log
+from streamer.kafka.owner import topic_locator, verdict_messages
 from streamer.kafka.reader import Reader, reader_of
 from streamer.kafka.topics import Names, check_pages, check_there
 from streamer.kafka.wire import LogIdentity, identity_in, unpack_record
@@ -36,16 +38,99 @@ from streamer.pages.parse import PageParser
 from streamer.run.reference_indexes import ReferenceIndexes
 
 
+@dataclass
+class LogAudit:
+    """Audits the log of a shard, by its number, with its scratch index in a folder.
+
+    It is read by the rule, and folded again, which shows which verdict has which number.
+    """
+
+    _target: facts.AuditTarget
+    _number: int
+    _folder: Path
+    _table: facts.PageTable
+    _kept: KeptPages
+
+    def __post_init__(self) -> None:
+        target = self._target
+        self.reading = facts.LogReading()
+        self._fresh = FreshShard(self._folder, target.bands, references=target.references)
+        self._locate = topic_locator(target.names.pages)
+        self._folded = FoldedVerdicts(self._table, self._kept)
+
+    def take(self, message: facts.Incoming) -> None:
+        """Take the next record of the log.
+
+        Raises:
+            StoreMismatch: it is not a record of this index, or the log has no beginning.
+        """
+        record = unpack_record(message.value or b"", self._target.identity)
+        first = self.reading.accept(record)
+        if first is not None:
+            self._note_taken(record.items, first)
+        output = self._fresh.take(record)
+        if output is not None:
+            owed = message.offset < self._target.applied[self._number]
+            self._note_verdicts(output.verdicts, output.start, owed=owed)
+
+    def _note_taken(self, items: Items, first: int) -> None:
+        if isinstance(items, IndexSettings):
+            self._folded.note_settings(items)
+            return
+        if self._fresh.shard.settings is None:
+            raise StoreMismatch(
+                f"The log of shard {self._number} does not begin with settings: its beginning is "
+                "lost. Restore it, or use another --index-name."
+            )
+        if isinstance(items, Pages):
+            self._table.mark(self._folded.note_arrived(items.refs[first:]), facts.ARRIVED)
+        else:
+            self._kept.forget(items.terms[first:])
+
+    def _note_verdicts(self, block: Verdicts, start: int, *, owed: bool) -> None:
+        """Note verdicts, numbered from `start` on."""
+        target = self._target
+        by_partition = verdict_messages(
+            block, self._number, start, self._locate, target.identity.fingerprint,
+            target.verdict_partitions,
+        )  # fmt: skip
+        digests = np.zeros(len(block), np.uint64)
+        for messages in by_partition.values():
+            for key, value, headers, _ in messages:
+                number = int(headers[0][1].partition(b":")[2])
+                digests[number - start] = facts.message_digest(key, value, headers)
+        self._folded.note_verdicts(block, digests, owed=owed)
+
+    def close(self) -> None:
+        """Release the scratch index."""
+        self._fresh.close()
+
+    def finish(self, report: facts.AuditReport) -> ExpectedVerdicts:
+        """Report on the log itself; return the verdicts that must be out."""
+        reading = self.reading
+        report.holes.looked_at += reading.sources
+        for source, mark, end in reading.unfilled():
+            report.holes.violate(
+                f"the log of shard {self._number} lacks {source} from {mark} on; there is more up "
+                f"to {end}"
+            )
+        report.counts["log records"] += reading.records
+        report.counts["log records skipped, seen before"] += reading.repeats
+        report.counts["log records skipped, after a hole"] += reading.ahead
+        self._kept.note_refused(self._fresh.shard.refused)
+        return self._folded.finish()
+
+
 class IndexAudit:
     """Audits the index in `target`; scratch files go to `folder`, which must be empty."""
 
-    def __init__(self, target: AuditTarget, folder: Path) -> None:
-        self.report = AuditReport(settled=target.settled)
+    def __init__(self, target: facts.AuditTarget, folder: Path) -> None:
+        self.report = facts.AuditReport(settled=target.settled)
         self._target = target
         self._folder = folder
         ends = {partition: end for partition, (_, end) in target.page_bounds.items()}
-        self._table = PageTable(ends)
-        self._readings: list[LogReading] = []
+        self._table = facts.PageTable(ends)
+        self._readings: list[facts.LogReading] = []
         self._expected: list[ExpectedVerdicts] = []
 
     @contextmanager
@@ -137,7 +222,7 @@ class _Ends(NamedTuple):
     logs: list[int]
 
 
-async def verify(options: VerifyOptions, progress: Progress) -> AuditReport:
+async def verify(options: VerifyOptions, progress: facts.Progress) -> facts.AuditReport:
     """Audit an index.
 
     Raises:
@@ -158,7 +243,7 @@ async def verify(options: VerifyOptions, progress: Progress) -> AuditReport:
 # ---- what there is -------------------------------------------------------------------------------
 
 
-async def _target(reader: Reader, options: VerifyOptions) -> tuple[AuditTarget, _Ends]:
+async def _target(reader: Reader, options: VerifyOptions) -> tuple[facts.AuditTarget, _Ends]:
     """Note who the index is and all ends, in the order of audit/facts.py."""
     names = options.names
     deadline = time.monotonic() + options.wait_s
@@ -180,7 +265,7 @@ async def _target(reader: Reader, options: VerifyOptions) -> tuple[AuditTarget, 
             raise StoreMismatch(_begins_late(log, start))
         ends.append(end)
     dead_letters = await reader.all_bounds(names.dead_letters)
-    target = AuditTarget(
+    target = facts.AuditTarget(
         names, identity, await bands_of_log(reader, logs[0], ends[0], identity),
         await reader.all_bounds(names.pages), len(verdicts), signed, applied,
         options.parser, options.settled,
@@ -226,7 +311,7 @@ def _begins_late(log: str, start: int) -> str:
 
 
 async def _feed(
-    audit: IndexAudit, target: AuditTarget, ends: _Ends, read: Callable[..., Awaitable[None]]
+    audit: IndexAudit, target: facts.AuditTarget, ends: _Ends, read: Callable[..., Awaitable[None]]
 ) -> None:
     """Give the audit all that there is; `read` has a topic's messages taken."""
     for shard, end in enumerate(ends.logs):
@@ -241,7 +326,7 @@ async def _feed(
 
 async def _read(
     reader: Reader,
-    progress: Progress,
+    progress: facts.Progress,
     topic: str,
     bounds: Mapping[int, tuple[int, int]],
     take: Callable[[Any], None],

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.analysis.audit.facts import AuditReport
-from streamer.analysis.audit.kept_pages import KeptPages, buckets
+from streamer.analysis.audit.folded import KeptPages, buckets
 from streamer.index.messages import Pages, Term
 from streamer.index.rule import matching_pairs
 from streamer.index.settings import IndexSettings
