@@ -11,8 +11,7 @@ import typer
 from rich.table import Table
 
 from streamer.cli.options import command
-from streamer.cli.progress import amount_bar
-from streamer.cli.terminal import Terminal, figures, show
+from streamer.cli.terminal import Terminal, amount_bar, figures, show
 from streamer.config import Settings, list_settings
 from streamer.errors import DAMAGE_REMEDY, SettingsError, StoreDamaged, StoreMismatch, mask
 from streamer.index.codec import ShardState, StoreMeta, unpack_state

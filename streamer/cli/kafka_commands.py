@@ -16,8 +16,7 @@ import typer
 
 from streamer.assembly import page_parser
 from streamer.cli.options import command, quiet_connection_of
-from streamer.cli.progress import PlainColumn, progress_bar, records_bar
-from streamer.cli.terminal import Terminal
+from streamer.cli.terminal import PlainColumn, Terminal, progress_bar, records_bar
 from streamer.config import Settings
 from streamer.errors import InputError, SettingsError
 from streamer.kafka.connection import connection_of

@@ -13,7 +13,6 @@ import typer
 
 from streamer.assembly import open_engine, open_index, page_parser, reader_of
 from streamer.cli.options import command
-from streamer.cli.progress import amount_bar, compile_with_bar, progress_bar
 from streamer.cli.replay_options import (
     LETTERS_OPTION,
     VERDICTS_OPTION,
@@ -29,7 +28,7 @@ from streamer.cli.summary import (
     summarise,
     warnings,
 )
-from streamer.cli.terminal import Terminal
+from streamer.cli.terminal import Terminal, amount_bar, compile_with_bar, progress_bar
 from streamer.config import Settings
 from streamer.errors import InputError, SettingsError, StreamerError
 from streamer.garbage import freeze_gc

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from streamer.cli.options import Overwrite, command, quiet_connection_of
-from streamer.cli.progress import amount_bar, compile_with_bar
+from streamer.cli.terminal import amount_bar, compile_with_bar
 from streamer.config import Settings
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable, StreamerError
 from streamer.index.forgetting import BEFORE, HOST, URL, terms_of

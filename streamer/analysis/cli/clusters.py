@@ -13,8 +13,7 @@ from streamer.analysis import clusters as clustering
 from streamer.analysis.cli import check_outputs
 from streamer.analysis.clusters import Grouping, Row, Scope
 from streamer.cli.options import Overwrite, command
-from streamer.cli.progress import amount_bar
-from streamer.cli.terminal import Terminal, figures, open_output
+from streamer.cli.terminal import Terminal, amount_bar, figures, open_output
 from streamer.errors import InputError, SettingsError
 from streamer.run.large_clusters import SHARE_MIN, suspicion
 from streamer.run.output_checks import STANDARD_OUTPUT

@@ -23,8 +23,7 @@ from streamer.analysis.evaluation import ratio_text
 from streamer.analysis.sample.score import THRESHOLD
 from streamer.analysis.trial import ALL, Trial, Yardstick, select, try_method
 from streamer.cli.options import AsJson, Overwrite, command
-from streamer.cli.progress import amount_bar, compile_with_bar
-from streamer.cli.terminal import Terminal, listing, show
+from streamer.cli.terminal import Terminal, amount_bar, compile_with_bar, listing, show
 from streamer.errors import InputError, SettingsError, needs_extra
 from streamer.run.output_checks import check_new
 from streamer.run.page_reader import PageReader

@@ -16,8 +16,7 @@ from streamer.analysis.documents import Body, find_texts, read_body
 from streamer.analysis.exact import Edits
 from streamer.analysis.verdicts import read_places
 from streamer.cli.options import AsJson, command
-from streamer.cli.progress import amount_bar, compile_with_bar
-from streamer.cli.terminal import Terminal, figures, show
+from streamer.cli.terminal import Terminal, amount_bar, compile_with_bar, figures, show
 from streamer.config import Settings
 from streamer.errors import InputError
 from streamer.model import Decision, SignedText

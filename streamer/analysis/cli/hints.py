@@ -19,8 +19,7 @@ from streamer.analysis.hints.hint import Hint, HintKind, HintLimits, HostHints
 from streamer.analysis.hints.parameters import WHOLE_HOST
 from streamer.analysis.verdicts import read_places
 from streamer.cli.options import Overwrite, command
-from streamer.cli.progress import amount_bar, progress_bar
-from streamer.cli.terminal import Terminal, listing
+from streamer.cli.terminal import Terminal, amount_bar, listing, progress_bar
 from streamer.errors import InputError, SettingsError
 from streamer.garbage import freeze_gc
 from streamer.run.output_checks import STANDARD_OUTPUT, check_ending

@@ -12,8 +12,7 @@ from streamer.analysis.sample.reference import MIN_SHINGLES, pages_of
 from streamer.analysis.sample.score import MARGIN, THRESHOLD, Score, score_pages
 from streamer.analysis.verdicts import Cluster, largest_clusters, read_verdicts
 from streamer.cli.options import AsJson, command
-from streamer.cli.progress import compile_with_bar, count_bar
-from streamer.cli.terminal import Terminal, listing, show
+from streamer.cli.terminal import Terminal, compile_with_bar, count_bar, listing, show
 from streamer.run.page_reader import PageReader
 
 RATIOS = ("precision", "recall", "f1")

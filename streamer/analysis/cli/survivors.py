@@ -14,8 +14,7 @@ from streamer.analysis.cli.clusters import Choice, Policy, write_clusters, write
 from streamer.analysis.clusters import EARLIEST, Grouping, Refs, Scope, numbering, rows
 from streamer.analysis.survivors import Survivors, find_survivors, read_urls
 from streamer.cli.options import Overwrite, command
-from streamer.cli.progress import amount_bar, compile_with_bar, progress_bar
-from streamer.cli.terminal import Terminal, figures
+from streamer.cli.terminal import Terminal, amount_bar, compile_with_bar, figures, progress_bar
 from streamer.compression import is_table_name
 from streamer.errors import SettingsError
 from streamer.pages.files import Source

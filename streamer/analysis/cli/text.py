@@ -10,8 +10,7 @@ import msgspec
 
 from streamer.analysis.cli import check_outputs
 from streamer.cli.options import Overwrite, command
-from streamer.cli.progress import compile_with_bar, progress_bar
-from streamer.cli.terminal import Terminal, figures, sum_rows
+from streamer.cli.terminal import Terminal, compile_with_bar, figures, progress_bar, sum_rows
 from streamer.compression import is_parquet
 from streamer.config import Settings
 from streamer.errors import needs_extra

@@ -17,8 +17,7 @@ from streamer.analysis.audit.verify import verify as verify_index
 from streamer.analysis.cli import write_file
 from streamer.assembly import page_parser
 from streamer.cli.options import Overwrite, command, quiet_connection_of
-from streamer.cli.progress import compile_with_bar, count_bar
-from streamer.cli.terminal import Terminal, listing
+from streamer.cli.terminal import Terminal, compile_with_bar, count_bar, listing
 from streamer.config import Settings
 from streamer.errors import SettingsError, StreamerError
 from streamer.kafka.topics import Names
