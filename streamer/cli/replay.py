@@ -62,11 +62,11 @@ from streamer.run.page_outputs import (
     PageOutputs,
     check_complete,
 )
-from streamer.run.parquet_verdicts import VerdictTable
 from streamer.run.reading import FileInput, Input
 from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.run.replay import Outcome, Progress, Replay
 from streamer.run.revisits import Originals
+from streamer.run.verdict_files import VerdictTable
 
 NOTHING_JUDGED = 1
 TOO_MANY_DEAD_LETTERS = 4

@@ -35,8 +35,8 @@ from streamer.run.page_outputs import PageOutputs, role_of
 from streamer.run.reading import Checked, Forgotten, Input, InputReport, Pause, SourceEnd, Step
 from streamer.run.revisits import Pairs, duplicate_records, originals_of, pairs_of
 from streamer.run.small_files import Parsed, file_alone, gather_small_files, split_by_source
-from streamer.run.table import has_near_columns, table_head, table_lines
 from streamer.run.totals import LostText, Totals
+from streamer.run.verdict_files import has_near_columns, table_head, table_lines
 
 BLOCKS_BEHIND = 32  # judged and not yet written,
 PAGES_BEHIND = 8  # or so many, where they have the pages of chunks of up to 8 MiB

@@ -24,7 +24,6 @@ from streamer.analysis.sample import crawl
 from streamer.analysis.sample.reference import MIN_SHINGLES, pages_of
 from streamer.analysis.sample.score import MARGIN, THRESHOLD, Score, score_pages
 from streamer.analysis.trial import ALL, Trial, Yardstick, select, try_method
-from streamer.analysis.verdicts import Cluster, largest_clusters, read_verdicts
 from streamer.cli.options import AsJson, Overwrite, command
 from streamer.cli.terminal import Terminal, amount_bar, compile_with_bar, count_bar, listing, show
 from streamer.errors import InputError, SettingsError, needs_extra
@@ -98,7 +97,7 @@ def score(
     result = score_pages(
         table, verdicts, threshold, kinds, margin=margin, min_shingles=min_shingles
     )
-    show(_report(result, largest_clusters(read_verdicts(verdicts))), _print_score, as_json=as_json)
+    show(_report(result), _print_score, as_json=as_json)
 
 
 def _figures(outcomes: ConfusionCounts) -> dict[str, Any]:
@@ -112,16 +111,15 @@ def _figures(outcomes: ConfusionCounts) -> dict[str, Any]:
     }
 
 
-def _report(result: Score, clusters: list[Cluster]) -> dict[str, Any]:
+def _report(result: Score) -> dict[str, Any]:
     """Return all of a score as JSON values."""
-    counts = ("kept", "missing", "repeats", "bad_representatives")
+    own = ("kept", "missing", "repeats", "bad_representatives", "clusters")
     return {
         "threshold": result.threshold,
         "all": _figures(result.outcomes),
         "outside_margin": _figures(result.clear),
         "kinds": {kind: _figures(one) for kind, one in sorted(result.kinds.items())},
-        **{name: getattr(result, name) for name in counts},
-        "clusters": clusters,
+        **{name: getattr(result, name) for name in own},
     }
 
 

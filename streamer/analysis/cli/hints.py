@@ -17,7 +17,6 @@ from streamer.analysis.hints.by_host import VerdictsByHost
 from streamer.analysis.hints.filters import FilterRules
 from streamer.analysis.hints.hint import Hint, HintKind, HintLimits, HostHints
 from streamer.analysis.hints.parameters import WHOLE_HOST
-from streamer.analysis.verdicts import read_places
 from streamer.cli.options import Overwrite, command
 from streamer.cli.terminal import Terminal, amount_bar, listing, progress_bar
 from streamer.errors import InputError, SettingsError
@@ -25,6 +24,7 @@ from streamer.garbage import freeze_gc
 from streamer.run.output_checks import STANDARD_OUTPUT, check_ending
 from streamer.run.outputs import complete_output
 from streamer.run.page_reader import PageReader
+from streamer.run.verdict_files import read_places
 from streamer.text.visible import canonical_link
 
 ROWS_SHOWN = 40

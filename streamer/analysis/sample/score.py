@@ -5,26 +5,40 @@ what is within `margin` of the threshold: there the measured text and the detect
 may differ by a token.
 """
 
+import heapq
 import math
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from streamer.analysis.evaluation import ConfusionCounts, PageVerdict, evaluate
 from streamer.analysis.sample import reference
 from streamer.analysis.sample.reference import MIN_SHINGLES, Exact, ReferencePages, Shingles
-from streamer.analysis.verdicts import read_verdicts
 from streamer.errors import InputError
 from streamer.model import Decision
+from streamer.run.verdict_files import read_places
 from streamer.run.verdict_lines import VerdictLine
 
 THRESHOLD = 0.8
 MARGIN = 0.05
+CLUSTERS_MAX = 10
+
+
+class Cluster(msgspec.Struct, frozen=True):
+    """A kept page with its duplicates: `size` counts it too, `share` is of all pages judged.
+
+    One with a large share is the sign of a block page or of a template taken for content.
+    """
+
+    url: str
+    size: int
+    share: float
 
 
 @dataclass(slots=True)
@@ -40,6 +54,7 @@ class Score:
         missing: pages without a verdict.
         repeats: further verdicts of a page; the first one counts.
         bad_representatives: duplicates of a page that was not kept before.
+        clusters: the largest of two or more pages, the largest first, ties by URL.
     """
 
     threshold: float
@@ -51,6 +66,7 @@ class Score:
     missing: int = 0
     repeats: int = 0
     bad_representatives: int = 0
+    clusters: list[Cluster] = field(default_factory=list)
 
 
 def score_pages(
@@ -73,6 +89,7 @@ def score_pages(
     result = Score(threshold, labels=list(range(len(table))))
     by_page = _verdicts_by_page(table, verdicts, result)
     result.missing = len(table) - len(by_page)
+    result.clusters = _largest_clusters(by_page.values())
     kept = KeptSoFar(table.exact, max(threshold - margin, threshold / 2), min_shingles)
     for (page, is_duplicate, of), value, of_kept in evaluate(kept, _describe(table, by_page)):
         result.kept += not is_duplicate
@@ -86,6 +103,15 @@ def score_pages(
         for outcomes in counted:
             outcomes.count(said=is_duplicate, right=(value >= threshold) == is_duplicate)
     return result
+
+
+def _largest_clusters(verdicts: Collection[VerdictLine]) -> list[Cluster]:
+    duplicates = Counter(said.representative for said in verdicts if said.representative)
+    clusters = (
+        Cluster(kept.url, count + 1, (count + 1) / len(verdicts))
+        for kept, count in duplicates.items()
+    )
+    return heapq.nsmallest(CLUSTERS_MAX, clusters, key=lambda one: (-one.size, one.url))
 
 
 def _describe(
@@ -111,7 +137,7 @@ def _verdicts_by_page(pages: ReferencePages, path: Path, result: Score) -> dict[
         "there with another text": [],
     }
     strangers, ambiguous, changed = wrong.values()
-    for said in read_verdicts(path):
+    for _, said in read_places(path):
         page = pages.find(said.page, said.url)
         if page is None:
             (ambiguous if said.url in pages else strangers).append(said)

@@ -10,7 +10,6 @@ from streamer.analysis.evaluation import ConfusionCounts, ratio_text
 from streamer.analysis.sample.crawl import write_crawl
 from streamer.analysis.sample.reference import TextShingler, read_pages, resemblance
 from streamer.analysis.sample.score import KeptSoFar, Score, score_pages
-from streamer.analysis.verdicts import largest_clusters, read_verdicts
 from streamer.errors import InputError
 from tests.helpers.commands import run
 from tests.helpers.labelled import labelled_set
@@ -198,13 +197,9 @@ def test_the_nearest_kept_page_is_the_one_that_comparing_with_all_finds(
 
 def test_the_largest_clusters_come_first_and_equal_ones_by_url(tmp_path: Path) -> None:
     said = [verdict(page, of=of) for page, of in enumerate([9, 3, 5, 3, 9, 5, 5, 7], 10)]
-    file = write(tmp_path / "v.jsonl", said * 2)  # a repeat counts once
-    clusters = largest_clusters(read_verdicts(file), 3)
-    assert [(c.url, c.size) for c in clusters] == [
-        (f"{SITE}5", 4),
-        (f"{SITE}3", 3),
-        (f"{SITE}9", 3),
-    ]
+    clusters = scored(tmp_path, [LIKE] * 18, said * 2).clusters  # a repeat counts once
+    found = [(each.url, each.size) for each in clusters]
+    assert found == [(f"{SITE}5", 4), (f"{SITE}3", 3), (f"{SITE}9", 3), (f"{SITE}7", 2)]
     assert clusters[0].share == 4 / 8
 
 
