@@ -13,9 +13,9 @@ from rich.table import Table
 
 from streamer.analysis.cli import check_outputs
 from streamer.analysis.documents import read_bodies
-from streamer.analysis.hints.by_host import VerdictsByHost
 from streamer.analysis.hints.filters import FilterRules
 from streamer.analysis.hints.hint import Hint, HintKind, HintLimits, HostHints
+from streamer.analysis.hints.learn import VerdictsByHost
 from streamer.analysis.hints.parameters import WHOLE_HOST
 from streamer.cli.options import Overwrite, command
 from streamer.cli.terminal import Terminal, amount_bar, listing, progress_bar
