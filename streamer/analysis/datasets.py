@@ -26,7 +26,7 @@ from streamer.analysis.sample.score import KeptSoFar
 from streamer.errors import InputError
 from streamer.pages.files import Source
 from streamer.pages.remote import is_remote, name_of
-from streamer.run.page_reader import DEFAULT_READER, PageReader
+from streamer.run.reading import DEFAULT_READER, PageReader
 from streamer.sketch.collection import count_words
 from streamer.text.words import CanonicalOptions
 

@@ -27,13 +27,13 @@ from streamer.kafka.topic_replay import OrderedInput, PartitionsInput
 from streamer.kafka.topics import Names, check_name
 from streamer.pages.parse import PageParser
 from streamer.panels import SECURITY
-from streamer.run.page_reader import PageReader
+from streamer.run.reading import PageReader
 
 if TYPE_CHECKING:
     from streamer.cli.replay import MakeInput
     from streamer.cli.replay_options import FromTopic
     from streamer.run.reading import Input
-    from streamer.run.replay import Progress as Report
+    from streamer.run.reading import Progress as Report
 
 
 @command

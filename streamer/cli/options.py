@@ -28,7 +28,7 @@ from streamer.docstrings import Described, read_section
 from streamer.errors import OutputClosed, StreamerError
 from streamer.kafka.connection import Connection, connection_of
 from streamer.panels import FIELDS, RUNNING, SUBJECTS
-from streamer.run.page_reader import PageReader, describe_skipped
+from streamer.run.reading import PageReader, describe_skipped
 
 _NAMED = inspect.Parameter.KEYWORD_ONLY
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -17,7 +17,7 @@ from streamer.cli.terminal import Terminal, compile_with_bar, figures
 from streamer.config import Settings
 from streamer.errors import InputError, SettingsError, needs_extra
 from streamer.panels import FIELDS, SIGNATURE, TEXT, VERDICTS
-from streamer.run.page_reader import PageReader
+from streamer.run.reading import PageReader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ from streamer.run.catalogue import Catalogue
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import Judge
 from streamer.run.large_clusters import LargeCluster, SharedText
-from streamer.run.page_reader import describe_skipped, name_first
+from streamer.run.reading import describe_skipped, name_first
 from streamer.run.replay import Outcome
 from streamer.run.totals import Totals
 

@@ -25,7 +25,7 @@ from streamer.errors import OutputClosed, mask
 
 if TYPE_CHECKING:
     from streamer.pages.files import Source
-    from streamer.run.replay import Progress as ReplayReport
+    from streamer.run.reading import Progress as ReplayReport
 
 Cell = str | int | Text
 Figure = tuple[str, str | int]  # its name before it

@@ -41,8 +41,6 @@ from streamer.run.verdict_files import has_near_columns, table_head, table_lines
 BLOCKS_BEHIND = 32  # judged and not yet written,
 PAGES_BEHIND = 8  # or so many, where they have the pages of chunks of up to 8 MiB
 _NO_PAGE_OUTPUTS = PageOutputs({})
-
-
 Progress = Callable[[int, int], None]  # amount read of all sources, records judged
 
 

@@ -26,7 +26,7 @@ from streamer.run.large_clusters import SHARE_MIN, suspicion
 from streamer.run.output_checks import STANDARD_OUTPUT, output_key
 from streamer.run.outputs import OutputFile, OutputSink, complete_output
 from streamer.run.page_outputs import PageOutputs, pack_records
-from streamer.run.page_reader import PageReader
+from streamer.run.reading import PageReader
 from streamer.run.verdict_lines import NO_PAGE, VerdictLine
 
 _KINDS_APART = "Select each kind into an output of its own, with --some."

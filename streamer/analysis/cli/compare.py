@@ -25,8 +25,8 @@ from streamer.config import Settings
 from streamer.errors import InputError, SettingsError
 from streamer.run.explanation import KeptIndex, with_bounds
 from streamer.run.output_checks import check_new
-from streamer.run.page_reader import PageReader
 from streamer.run.page_texts import TextReader
+from streamer.run.reading import PageReader
 from streamer.sketch.collection import Collection, count_words, load_collection
 from streamer.sketch.scheme import canonical_options, split_options
 from streamer.sketch.settings import MAIN_TEXT, SignatureSettings

@@ -28,7 +28,7 @@ from streamer.cli.options import AsJson, Overwrite, command
 from streamer.cli.terminal import Terminal, amount_bar, compile_with_bar, count_bar, listing, show
 from streamer.errors import InputError, SettingsError, needs_extra
 from streamer.run.output_checks import check_new
-from streamer.run.page_reader import PageReader
+from streamer.run.reading import PageReader
 from streamer.sketch.settings import SignatureSettings
 
 RATIOS = ("precision", "recall", "f1")

@@ -23,7 +23,7 @@ from streamer.pages.files import Source
 from streamer.run import explanation
 from streamer.run.explanation import KeptIndex, place_name
 from streamer.run.index_folder import shard_folders, shard_number
-from streamer.run.page_reader import PageReader
+from streamer.run.reading import PageReader
 from streamer.run.verdict_files import read_places
 from streamer.run.verdict_lines import VerdictLine
 from streamer.sketch.settings import SignatureSettings

@@ -23,7 +23,7 @@ from streamer.errors import InputError, SettingsError
 from streamer.garbage import freeze_gc
 from streamer.run.output_checks import STANDARD_OUTPUT, check_ending
 from streamer.run.outputs import complete_output
-from streamer.run.page_reader import PageReader
+from streamer.run.reading import PageReader
 from streamer.run.verdict_files import read_places
 from streamer.text.visible import canonical_link
 

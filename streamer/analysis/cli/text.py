@@ -19,8 +19,8 @@ from streamer.pages.files import Source
 from streamer.rules import MAIN
 from streamer.run.output_checks import STANDARD_OUTPUT, check_ending
 from streamer.run.outputs import OutputFile, OutputSink, complete_output, pack
-from streamer.run.page_reader import PageReader
 from streamer.run.page_texts import Kind, TextBlock, TextReader
+from streamer.run.reading import PageReader
 
 _GROUP_BYTES = 32 << 20  # of texts in a row group of Parquet
 

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from streamer.model import Location, Page
 from streamer.pages.files import Source
-from streamer.run.page_reader import DEFAULT_READER, PageReader
+from streamer.run.reading import DEFAULT_READER, PageReader
 from streamer.text.visible import ESCAPED, HTML, Buffer, visible_array
 
 SHINGLE_WIDTH = 5
