@@ -62,8 +62,8 @@ from streamer.run.page_outputs import (
     PageOutputs,
     check_complete,
 )
+from streamer.run.read_index import ReferenceIndexes
 from streamer.run.reading import FileInput, Input, Progress
-from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.run.replay import Outcome, Replay
 from streamer.run.revisits import Originals
 from streamer.run.verdict_files import VerdictTable

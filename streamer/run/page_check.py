@@ -17,8 +17,7 @@ from streamer.index.messages import Pages
 from streamer.model import Location, Verdict
 from streamer.pages.chunk import PAGE_BYTES_MAX, Chunk
 from streamer.pages.parse import PageParser
-from streamer.run.read_index import ASKED, ASKED_REF, PAGES_TOPIC, ReadIndex
-from streamer.run.reference_indexes import ReferenceIndexes
+from streamer.run.read_index import ASKED, ASKED_REF, PAGES_TOPIC, ReadIndex, ReferenceIndexes
 from streamer.run.stages import sign, verdicts
 from streamer.sketch.signer import PageSigner
 
