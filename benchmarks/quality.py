@@ -1,10 +1,10 @@
 """Quality: how right the verdicts are on collections of real pages, under several random keys.
 
 A collection is judged in file order, and each verdict by the exact resemblance of the pages
-(streamer/analysis/sample/score.py). Every key draws other hash functions, so one run says little:
-the minimum and the median over the keys are reported. A library that is compared judges the same
-pages, its seed in the key's place. The collections are next to the checkout; where they are not,
-the report says so.
+(streamer/analysis/sample/reference.py). Every key draws other hash functions, so one run says
+little: the minimum and the median over the keys are reported. A library that is compared judges the
+same pages, its seed in the key's place. The collections are next to the checkout; where they are
+not, the report says so.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ import msgspec
 from benchmarks.figures import empty_table
 from benchmarks.machine import ROOT
 from benchmarks.peers.peer import STREAM_PEERS, Entry, StreamPeer
-from streamer.analysis.sample.reference import read_pages
-from streamer.analysis.sample.score import score_pages
+from streamer.analysis.sample.reference import read_pages, score_pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

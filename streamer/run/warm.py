@@ -37,9 +37,9 @@ from streamer.pages.parse import PageParser
 from streamer.pages.table_lines import Cells, json_objects
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
-from streamer.run.large_clusters import unite
 from streamer.run.page_texts import TextReader
 from streamer.run.stages import sign
+from streamer.run.totals import unite
 from streamer.sketch.hash_sets import decide_similarity, pack_set
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.resemblance import SKETCH_WORDS

@@ -22,11 +22,11 @@ from streamer.errors import InputError, SettingsError
 from streamer.pages.files import Source
 from streamer.pages.table_copy import ChosenRows, TableFile, common_schema, copy_rows
 from streamer.run.kept_tables import tables_of
-from streamer.run.large_clusters import SHARE_MIN, suspicion
 from streamer.run.output_checks import STANDARD_OUTPUT, output_key
 from streamer.run.outputs import OutputFile, OutputSink, complete_output
 from streamer.run.page_outputs import PageOutputs, pack_records
 from streamer.run.reading import PageReader
+from streamer.run.totals import SHARE_MIN, suspicion
 from streamer.run.verdict_lines import NO_PAGE, VerdictLine
 
 _KINDS_APART = "Select each kind into an output of its own, with --some."

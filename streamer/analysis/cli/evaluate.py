@@ -16,14 +16,10 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from streamer.analysis import tuning
+from streamer.analysis import trial, tuning
 from streamer.analysis.cli import write_file
-from streamer.analysis.datasets import open_dataset, write_collection
 from streamer.analysis.evaluation import ConfusionCounts, ratio_text
-from streamer.analysis.sample import crawl
-from streamer.analysis.sample.reference import MIN_SHINGLES, pages_of
-from streamer.analysis.sample.score import MARGIN, THRESHOLD, Score, score_pages
-from streamer.analysis.trial import ALL, Trial, Yardstick, select, try_method
+from streamer.analysis.sample import crawl, reference
 from streamer.cli.options import AsJson, Overwrite, command
 from streamer.cli.terminal import Terminal, amount_bar, compile_with_bar, count_bar, listing, show
 from streamer.errors import InputError, SettingsError, needs_extra
@@ -69,9 +65,9 @@ def score(
     pages: list[str],
     verdicts: Annotated[Path, typer.Argument(dir_okay=False, exists=True, readable=True)],
     *,
-    threshold: Annotated[float, typer.Option(min=0.01, max=1.0)] = THRESHOLD,
-    margin: Annotated[float, typer.Option(min=0.0, max=0.5)] = MARGIN,
-    min_shingles: Annotated[int, typer.Option(min=1)] = MIN_SHINGLES,
+    threshold: Annotated[float, typer.Option(min=0.01, max=1.0)] = reference.THRESHOLD,
+    margin: Annotated[float, typer.Option(min=0.0, max=0.5)] = reference.MARGIN,
+    min_shingles: Annotated[int, typer.Option(min=1)] = reference.MIN_SHINGLES,
     as_json: AsJson = False,
     reader: PageReader,
 ) -> None:
@@ -93,8 +89,9 @@ def score(
     sources = reader.open(pages)
     truth = Path(sources[0].name).with_name(crawl.TRUTH_FILE)
     compile_with_bar()
-    table, kinds = pages_of(sources, reader), crawl.read_kinds(truth) if truth.is_file() else {}
-    result = score_pages(
+    table = reference.pages_of(sources, reader)
+    kinds = crawl.read_kinds(truth) if truth.is_file() else {}
+    result = reference.score_pages(
         table, verdicts, threshold, kinds, margin=margin, min_shingles=min_shingles
     )
     show(_report(result), _print_score, as_json=as_json)
@@ -111,7 +108,7 @@ def _figures(outcomes: ConfusionCounts) -> dict[str, Any]:
     }
 
 
-def _report(result: Score) -> dict[str, Any]:
+def _report(result: reference.Score) -> dict[str, Any]:
     """Return all of a score as JSON values."""
     own = ("kept", "missing", "repeats", "bad_representatives", "clusters")
     return {
@@ -180,7 +177,7 @@ def evaluate(
     datasets: list[str],
     *,
     methods: list[str] | None = None,
-    threshold: Annotated[float, typer.Option(min=0.01, max=1)] = THRESHOLD,
+    threshold: Annotated[float, typer.Option(min=0.01, max=1)] = reference.THRESHOLD,
     own_collection: bool = False,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     as_json: AsJson = False,
@@ -204,22 +201,22 @@ def evaluate(
         own_collection: Count the words of each dataset for the methods that weigh words.
         seed: Seed of the hash functions.
     """
-    names = methods or [ALL]
-    select(names)  # a wrong name ends the run before any work
+    names = methods or [trial.ALL]
+    trial.select(names)  # a wrong name ends the run before any work
     compile_with_bar()
-    trials: list[Trial] = []
+    trials: list[trial.Trial] = []
     with TemporaryDirectory(prefix="streamer-") as scratch:
         for path in {os.path.realpath(each): each for each in datasets}.values():
-            dataset = open_dataset(path, reader)
-            collection = write_collection(dataset, Path(scratch)) if own_collection else None
-            yardstick = Yardstick(dataset, threshold)
-            for method in select(names, collection):
+            dataset = trial.open_dataset(path, reader)
+            collection = trial.write_collection(dataset, Path(scratch)) if own_collection else None
+            yardstick = trial.Yardstick(dataset, threshold)
+            for method in trial.select(names, collection):
                 with amount_bar(f"{dataset.name}: {method.name}", len(dataset.pages)) as report:
-                    trials.append(try_method(yardstick, method, seed=seed, progress=report))
+                    trials.append(trial.try_method(yardstick, method, seed=seed, progress=report))
     show(trials, partial(_print_trials, threshold), as_json=as_json)
 
 
-def _print_trials(threshold: float, trials: Sequence[Trial]) -> None:
+def _print_trials(threshold: float, trials: Sequence[trial.Trial]) -> None:
     """Print a table for each dataset, with its trials in their order."""
     for dataset, group in groupby(trials, key=lambda trial: trial.dataset):
         own = list(group)
@@ -239,7 +236,7 @@ CAPTION = "* the default"
 @command
 def tune(
     *,
-    threshold: Annotated[float, typer.Option(min=0.01, max=0.99)] = THRESHOLD,
+    threshold: Annotated[float, typer.Option(min=0.01, max=0.99)] = reference.THRESHOLD,
     hashes: Annotated[int, typer.Option(min=1, max=tuning.HASHES_MAX)] = 84,
     weight_fp: Annotated[float, typer.Option(min=0.0, max=1.0)] = tuning.WEIGHT_FP,
     sample: list[str] | None = None,

@@ -11,7 +11,7 @@ resemblance alone. The value of a kind is its word in the truth file.
 The files of a crawl are `pages.jsonl`, and next to it `truth.tsv` with what was planted: one line
 for each line of the pages file, after a line of column names. It says how a page was made and from
 which one, and their exact resemblance by the plain reference. It does not say what a detector must
-answer: that depends on what the detector kept (score.py).
+answer: that depends on what the detector kept (reference.py).
 """
 
 import base64

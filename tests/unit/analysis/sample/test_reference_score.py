@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.analysis.evaluation import ConfusionCounts, ratio_text
+from streamer.analysis.sample import reference
 from streamer.analysis.sample.crawl import write_crawl
-from streamer.analysis.sample.reference import TextShingler, read_pages, resemblance
-from streamer.analysis.sample.score import KeptSoFar, Score, score_pages
+from streamer.analysis.sample.reference import KeptSoFar, TextShingler, read_pages, score_pages
 from streamer.errors import InputError
 from tests.helpers.commands import run
 from tests.helpers.labelled import labelled_set
@@ -22,13 +22,13 @@ def words(count: int, start: int = 0) -> str:
     return " ".join(f"w{n}" for n in range(start, start + count))
 
 
-def score(pages: Sequence[Path], verdicts: Path, **options: Any) -> Score:
+def score(pages: Sequence[Path], verdicts: Path, **options: Any) -> reference.Score:
     return score_pages(read_pages(pages), verdicts, **options)
 
 
 def scored(
     folder: Path, bodies: Sequence[str], verdicts: Sequence[dict[str, Any]], **options: Any
-) -> Score:
+) -> reference.Score:
     pages = [{"url": f"{SITE}{n}", "body": body} for n, body in enumerate(bodies)]
     file = write(folder / "pages.jsonl", pages)
     return score([file], write(folder / "verdicts.jsonl", [*verdicts]), **options)
@@ -188,7 +188,7 @@ def test_the_nearest_kept_page_is_the_one_that_comparing_with_all_finds(
     index = KeptSoFar(pages, floor, min_shingles)
     kept: list[int] = []
     for page in range(len(pages)):
-        values = [resemblance(pages[page], pages[other], min_shingles) for other in kept]
+        values = [reference.resemblance(pages[page], pages[other], min_shingles) for other in kept]
         assert index.best(page) == max((v for v in values if v >= floor), default=0)
         if rng.random() < 0.7:
             index.keep(page)
@@ -220,7 +220,7 @@ def test_exact_resemblance_is_the_one_listed_for_documentation_pages(documentati
     index = {url: n for n, url in enumerate(pages.urls)}
     for urls, listed in list(listed_pairs(documentation).items())[::10]:
         left, right = (pages.exact[index[url]] for url in urls)
-        assert resemblance(left, right) == pytest.approx(listed, abs=1e-6), urls
+        assert reference.resemblance(left, right) == pytest.approx(listed, abs=1e-6), urls
 
 
 def test_lines_that_are_no_pages_keep_their_ordinal(tmp_path: Path) -> None:
