@@ -12,6 +12,7 @@ import msgspec
 import typer
 
 from streamer.assembly import open_engine, open_index, page_parser, reader_of
+from streamer.cli import summary
 from streamer.cli.options import command
 from streamer.cli.replay_options import (
     LETTERS_OPTION,
@@ -19,14 +20,6 @@ from streamer.cli.replay_options import (
     FromTopic,
     Handling,
     Targets,
-)
-from streamer.cli.summary import (
-    Summary,
-    dead_share,
-    may_be_replaced,
-    print_summary,
-    summarise,
-    warnings,
 )
 from streamer.cli.terminal import Terminal, amount_bar, compile_with_bar, progress_bar
 from streamer.config import Settings
@@ -39,29 +32,13 @@ from streamer.pages.identity import folder_resolver
 from streamer.pages.parse import PageParser
 from streamer.pages.tables import needs_arrow
 from streamer.panels import FIELDS, REGISTRY, RUNNING, SECURITY, SIGNATURE, TEXT, VERDICTS
+from streamer.run import output_checks, page_outputs
 from streamer.run.catalogue import Catalogue, open_catalogue
 from streamer.run.index_folder import IndexFolder
 from streamer.run.kept_tables import KeptTable
-from streamer.run.output_checks import (
-    STANDARD_OUTPUT,
-    Made,
-    check_distinct,
-    check_made,
-    check_output,
-    check_writable,
-    mark_of,
-    output_key,
-)
+from streamer.run.output_checks import STANDARD_OUTPUT, Made, mark_of, output_key
 from streamer.run.outputs import OutputFile, complete_output
-from streamer.run.page_outputs import (
-    DUPLICATES,
-    KEPT,
-    PAGE_OUTPUTS,
-    REVISITS,
-    TEXTS,
-    PageOutputs,
-    check_complete,
-)
+from streamer.run.page_outputs import DUPLICATES, KEPT, PAGE_OUTPUTS, REVISITS, TEXTS, PageOutputs
 from streamer.run.read_index import ReferenceIndexes
 from streamer.run.reading import FileInput, Input, Progress
 from streamer.run.replay import Outcome, Replay
@@ -140,7 +117,7 @@ def replay(
         folder = stack.enter_context(open_index(targets.index, settings))
         lasting = targets.index is not None
         outcome, result = _run(folder, make_input, targets, parser, settings, handling)
-    print_summary(console, result, outcome.report.skipped_files)
+    summary.print_summary(console, result, outcome.report.skipped_files)
     if targets.summary is not None:
         with complete_output(str(targets.summary)) as file:
             file.write_packed(msgspec.json.format(msgspec.json.encode(result)) + b"\n")
@@ -165,22 +142,26 @@ def _check(pages: Sequence[str], targets: Targets, topic: FromTopic, settings: S
     if (path := targets.summary) is not None:
         if output_key(str(path)) in {output_key(name) for name in names}:
             raise SettingsError(f"--summary {path} is an output already. Name another file.")
-        check_writable(path)
-        if not targets.overwrite and path.is_file() and not may_be_replaced(path.read_bytes()):
+        output_checks.check_writable(path)
+        if (
+            not targets.overwrite
+            and path.is_file()
+            and not summary.may_be_replaced(path.read_bytes())
+        ):
             raise SettingsError(f"{path} exists and is no summary of a run. Name another file.")
 
 
 def _conclude(
     outcome: Outcome,
-    result: Summary,
+    result: summary.Summary,
     handling: Handling,
     console: Terminal,
     errors: Terminal,
     *,
     lasting: bool,
 ) -> None:
-    """Print warnings; exit with the code of a run that is not all that was asked for."""
-    for sentence in warnings(result):
+    """Print summary.warnings; exit with the code of a run that is not all that was asked for."""
+    for sentence in summary.warnings(result):
         errors.warn(sentence)
     if outcome.interrupted:
         rest = " The same command continues from here." if lasting else ""
@@ -191,9 +172,9 @@ def _conclude(
         again = "; the same command then goes on where the good part ended" if lasting else ""
         raise InputError(f"Not read to the end: {each}. Put whole files in their place{again}.")
     allowed = handling.fail_on_dead_letters
-    if allowed is not None and dead_share(result) > allowed:
+    if allowed is not None and summary.dead_share(result) > allowed:
         errors.fail(
-            f"{dead_share(result):.2%} of the records are dead letters, more than "
+            f"{summary.dead_share(result):.2%} of the records are dead letters, more than "
             f"--fail-on-dead-letters {allowed:g} allows."
         )
         raise typer.Exit(TOO_MANY_DEAD_LETTERS)
@@ -217,7 +198,7 @@ def _file_input(
     outputs = [*targets.files(), *([str(targets.summary)] if targets.summary else [])]
     is_own = _own_files(given, [*outputs, *map(mark_of, outputs), targets.index])
     sources = [source for source in found if not is_own(source.name)]
-    check_distinct(outputs, [source.name for source in sources if source.is_regular])
+    output_checks.check_distinct(outputs, [source.name for source in sources if source.is_regular])
     complete = handling.complete or targets.index is None
 
     def make(_fingerprint: str) -> tuple[Input, AbstractContextManager[Progress]]:
@@ -256,10 +237,10 @@ def _outputs(
     """
     index, overwrite = targets.index, targets.overwrite
     for name, known in wanted.items():
-        check_output(name, known, index=index, overwrite=overwrite)
+        output_checks.check_output(name, known, index=index, overwrite=overwrite)
     for name, states in made.items():
         needs_arrow()
-        check_made(name, states, index=index, overwrite=overwrite)
+        output_checks.check_made(name, states, index=index, overwrite=overwrite)
     with ExitStack() as stack:
         opened = []
         for name, known in wanted.items():
@@ -291,13 +272,13 @@ def _run(
     parser: PageParser,
     settings: Settings,
     handling: Handling,
-) -> tuple[Outcome, Summary]:
+) -> tuple[Outcome, summary.Summary]:
     names = targets.outputs(folder.path.parent if targets.index is None else None)
     catalogue = open_catalogue(folder.store, folder.path)
     catalogue.move(targets.moved or ())
     pages, bar = make_input(folder.fingerprint)
     wanted = {name: catalogue.known_length(name) for name in names.values()}
-    check_complete(catalogue, names, with_text=targets.with_text)
+    page_outputs.check_complete(catalogue, names, with_text=targets.with_text)
     made = {name: catalogue.made.get(output_key(name), ()) for name in targets.made.values()}
     tables = {
         option: KeptTable(
@@ -332,7 +313,7 @@ def _run(
             verdict_table = VerdictTable(targets.verdicts, Path(names[VERDICTS_OPTION]))
             files = [tables.get(option, verdict_table) for option in targets.made]
             _make_files(targets, files, catalogue, job)
-    return outcome, summarise(outcome, catalogue, engine.judge, folder)
+    return outcome, summary.summarise(outcome, catalogue, engine.judge, folder)
 
 
 def _make_files(
@@ -348,7 +329,9 @@ def _make_files(
 
     def claim(name: str, part: Path) -> None:
         """Let the index know a file before it is there; refuse one that has come meanwhile."""
-        check_made(name, catalogue.made.get(output_key(name), ()), index=index, overwrite=overwrite)
+        output_checks.check_made(
+            name, catalogue.made.get(output_key(name), ()), index=index, overwrite=overwrite
+        )
         if catalogue.note_made(name, part) and index is not None:
             job.flush_again()
 
