@@ -41,7 +41,7 @@ from streamer.analysis.evaluation import ConfusionCounts, ratio_text
 from streamer.analysis.sample import reference
 from streamer.analysis.sample.crawl import PAGES_FILE, TRUTH_FILE, read_kinds
 from streamer.errors import InputError, SettingsError
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import IndexSettings
 from streamer.pages.files import Source
 from streamer.pages.remote import is_remote, name_of
 from streamer.run.catalogue import Catalogue

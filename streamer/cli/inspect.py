@@ -15,8 +15,7 @@ from streamer.cli.terminal import Terminal, amount_bar, figures, show
 from streamer.config import Settings, list_settings
 from streamer.errors import DAMAGE_REMEDY, SettingsError, StoreDamaged, StoreMismatch, mask
 from streamer.index.codec import ShardState, StoreMeta, unpack_state
-from streamer.index.messages import CONFIG
-from streamer.index.settings import MACHINE_VERSION, IndexSettings
+from streamer.index.messages import CONFIG, MACHINE_VERSION, IndexSettings
 from streamer.kafka.wire import read_position
 from streamer.panels import duration_of
 from streamer.run import index_folder

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import sys
 import time
 from collections.abc import Iterator
@@ -148,22 +147,21 @@ def tail(
     """
     connection = connection_of(settings)
     topic = Names(settings.index_name, settings.input_topic).verdicts
-    left = math.inf if limit is None else limit
 
     def report(name: str) -> None:
         sys.stderr.write(f"There is no topic {name} yet; waiting for a worker to make it.\n")
 
-    async def show_verdicts(left: float) -> None:
+    async def show_verdicts(left: int | None) -> None:
         arriving = ArrivingMessages(connection, topic, new_only=new_only, waiting=report)
         async with aclosing(arriving):
-            while left > 0:
-                messages = await arriving.read(None if limit is None else int(left))
-                left -= len(messages)
+            while left != 0:
+                messages = await arriving.read(left)
+                left = None if left is None else left - len(messages)
                 sys.stdout.buffer.writelines((each.value or b"") + b"\n" for each in messages)
                 sys.stdout.buffer.flush()
 
     with suppress(KeyboardInterrupt):
-        asyncio.run(show_verdicts(left))
+        asyncio.run(show_verdicts(limit))
 
 
 @contextmanager

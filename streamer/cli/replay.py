@@ -26,7 +26,7 @@ from streamer.config import Settings
 from streamer.errors import InputError, SettingsError, StreamerError
 from streamer.garbage import freeze_gc
 from streamer.index.codec import unpack_settings, unpack_state
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import IndexSettings
 from streamer.pages.bytestream import STANDARD_INPUT
 from streamer.pages.identity import folder_resolver
 from streamer.pages.parse import PageParser

@@ -21,8 +21,8 @@ from streamer.errors import StoreUnavailable, StreamerError
 from streamer.index import messages
 from streamer.index.codec import Entry
 from streamer.index.memtable import HEAD_PAGES, KEPT
+from streamer.index.messages import IndexSettings
 from streamer.index.ports import FlushedRows, Found
-from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
 from streamer.metrics import Stage
 from streamer.model import SOURCES_MAX

@@ -31,10 +31,9 @@ import xxhash
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable, on_failure
 from streamer.index.codec import ShardState, unpack_settings, unpack_state
 from streamer.index.forgetting import Forgetting
-from streamer.index.messages import Keys, Pages
+from streamer.index.messages import Corpus, IndexSettings, Keys, Leasts, Pages
 from streamer.index.ports import BEFORE_ALL, KeptRows, Nearest, References, nothing_near
 from streamer.index.rule import IN_DOUBT, UNKNOWN, mark_doubtful, nearest_rows
-from streamer.index.settings import Corpus, IndexSettings, Leasts
 from streamer.index.shard import Shard, missing_reference
 from streamer.model import SOURCES_MAX, Location, page_ref, split_ref
 from streamer.pages.chunk import PageBatch

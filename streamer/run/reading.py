@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from streamer.errors import InputError, StoreMismatch
-from streamer.index.messages import Forget
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import Forget, IndexSettings
 from streamer.pages.bytestream import Mark
 from streamer.pages.chunk import PAGE_BYTES_MAX, Chunk, Ending, PageBatch
 from streamer.pages.files import Source, open_sources

@@ -17,8 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from streamer.errors import SettingsError
-from streamer.index.messages import Verdicts
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import IndexSettings, Verdicts
 from streamer.model import page_ref, split_ref
 from streamer.pages.bytestream import Mark
 from streamer.pages.chunk import Chunk, PageBatch

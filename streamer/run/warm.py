@@ -24,10 +24,9 @@ import numpy as np
 
 from streamer import kernel
 from streamer.index.ask import verdict_on
-from streamer.index.messages import Pages
+from streamer.index.messages import IndexSettings, Pages
 from streamer.index.postings import Probed, Shape, explain, unpack
 from streamer.index.rule import mark_doubtful, matching_pairs, nearest_rows
-from streamer.index.settings import IndexSettings
 from streamer.kernel import FOLDER, KERNELS, uint64
 from streamer.model import SIMILARITY_ONE
 from streamer.pages.bytestream import ByteStream

@@ -17,8 +17,14 @@ import numpy as np
 
 from streamer.analysis.audit.facts import AuditReport, AuditTarget
 from streamer.analysis.audit.verify import IndexAudit
-from streamer.index.messages import Pages, Record, Verdicts, config_record, source_name
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import (
+    IndexSettings,
+    Pages,
+    Record,
+    Verdicts,
+    config_record,
+    source_name,
+)
 from streamer.index.shard import Shard
 from streamer.kafka.dead_letters import dead_letter_message
 from streamer.kafka.owner import topic_locator, verdict_messages

@@ -26,8 +26,7 @@ from streamer.analysis.audit import facts
 from streamer.analysis.audit.folded import ExpectedVerdicts, FoldedVerdicts, KeptPages
 from streamer.analysis.audit.published import Outcomes, PublishedVerdicts
 from streamer.errors import InputError, StoreMismatch
-from streamer.index.messages import Items, Pages, Verdicts
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import IndexSettings, Items, Pages, Verdicts
 from streamer.kafka.connection import Connection
 from streamer.kafka.log_upkeep import FreshShard, bands_of_log
 from streamer.kafka.owner import topic_locator, verdict_messages

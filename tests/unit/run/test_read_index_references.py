@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
-from streamer.index.messages import Pages, Verdicts
+from streamer.index.messages import IndexSettings, Pages, Verdicts
 from streamer.index.rule import CONTENT, SIGNATURE, TOO_SHORT
-from streamer.index.settings import IndexSettings
 from streamer.run.catalogue import Catalogue, SourceEntry, pack_catalogue
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import Judge, JudgeOptions, replay_judge
