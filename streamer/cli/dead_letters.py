@@ -22,7 +22,7 @@ from streamer.errors import InputError, SettingsError
 from streamer.model import DeadLetter, Location
 from streamer.pages.formats import CDX, format_by_name, is_of_messages
 from streamer.panels import SECURITY
-from streamer.run.output_checks import STANDARD_OUTPUT, check_distinct, check_new
+from streamer.run.output_checks import STANDARD_OUTPUT, check_new
 from streamer.run.outputs import StandardOutput, read_lines_within
 from streamer.wrong_values import did_you_mean
 
@@ -263,8 +263,7 @@ def show(
     """
     letters = choice.read(files, settings)
     if out is not None:
-        check_distinct([out], map(str, files or []))
-        check_new(out, overwrite=overwrite)
+        check_new([out], map(str, files or []), overwrite=overwrite)
     if out is not None or json:
         _write(islice(letters, limit), out or STANDARD_OUTPUT, as_json=json)
     else:

@@ -37,7 +37,7 @@ from streamer.run.catalogue import Catalogue, open_catalogue
 from streamer.run.index_folder import IndexFolder
 from streamer.run.kept_tables import KeptTable
 from streamer.run.output_checks import STANDARD_OUTPUT, Made, mark_of, output_key
-from streamer.run.outputs import OutputFile, complete_output
+from streamer.run.outputs import OutputFile, write_whole
 from streamer.run.page_outputs import DUPLICATES, KEPT, PAGE_OUTPUTS, REVISITS, TEXTS, PageOutputs
 from streamer.run.read_index import ReferenceIndexes
 from streamer.run.reading import FileInput, Input, Progress
@@ -119,8 +119,7 @@ def replay(
         outcome, result = _run(folder, make_input, targets, parser, settings, handling)
     summary.print_summary(console, result, outcome.report.skipped_files)
     if targets.summary is not None:
-        with complete_output(str(targets.summary)) as file:
-            file.write_packed(msgspec.json.format(msgspec.json.encode(result)) + b"\n")
+        write_whole(targets.summary, msgspec.json.format(msgspec.json.encode(result)) + b"\n")
     _conclude(outcome, result, handling, console, errors, lasting=lasting)
 
 

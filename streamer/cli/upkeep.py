@@ -161,7 +161,7 @@ class ByVerdicts:
                 f"--dependents {self.dependents} is a file of --verdicts. Name another."
             )
         if self.dependents:
-            check_new(self.dependents, overwrite=self.overwrite)
+            check_new([self.dependents], overwrite=self.overwrite)
         wanted = WantedPages(parse_carried(self.carried or ()), self.source or (), terms)
         if not asks:
             return [*terms]

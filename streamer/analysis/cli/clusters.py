@@ -12,7 +12,6 @@ import typer
 from rich.table import Table
 
 from streamer.analysis import clusters as clustering
-from streamer.analysis.cli import check_outputs
 from streamer.analysis.clusters import Grouping, Row, Scope
 from streamer.analysis.survivors import Survivors, find_survivors, read_urls
 from streamer.cli import terminal
@@ -22,7 +21,7 @@ from streamer.errors import InputError, SettingsError
 from streamer.pages.files import Source
 from streamer.pages.table_copy import ChosenRows, TableFile, common_schema, copy_rows
 from streamer.run.kept_tables import tables_of
-from streamer.run.output_checks import STANDARD_OUTPUT, output_key
+from streamer.run.output_checks import STANDARD_OUTPUT, check_new, output_key
 from streamer.run.outputs import OutputFile, OutputSink, complete_output
 from streamer.run.page_outputs import PageOutputs, pack_records
 from streamer.run.reading import PageReader
@@ -108,7 +107,7 @@ def clusters(
         warn_share: Warn of a cluster that holds this share of a source, 0 to 1.
     """
     rank, write = Choice(choice.policy), writer(out)
-    check_outputs([out], [str(verdicts)], overwrite=overwrite)
+    check_new([out], [str(verdicts)], overwrite=overwrite)
     with terminal.amount_bar("reading verdicts", 2 * verdicts.stat().st_size) as report:
         grouping = clustering.group(
             verdicts, rank, clustering.numbering(choice.scope), report, alone=every
@@ -189,7 +188,7 @@ class SelectTargets:
         """Raise SettingsError if an output is an input, the other one, or there already."""
         if len({*map(output_key, self.names)}) < len(self.names):
             raise SettingsError("--out and --clusters must be different files.")
-        check_outputs(self.names, inputs, overwrite=self.overwrite)
+        check_new(self.names, inputs, overwrite=self.overwrite)
 
 
 @dataclass(frozen=True)

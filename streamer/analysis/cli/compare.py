@@ -16,7 +16,6 @@ from rich.table import Table
 from rich.text import Text
 
 from streamer.analysis import comparison, documents
-from streamer.analysis.cli import check_outputs, write_file
 from streamer.analysis.exact import Uniqueness
 from streamer.cli import terminal
 from streamer.cli.main import Command, Group
@@ -25,6 +24,7 @@ from streamer.config import Settings
 from streamer.errors import InputError, SettingsError
 from streamer.run.explanation import KeptIndex, with_bounds
 from streamer.run.output_checks import check_new
+from streamer.run.outputs import write_whole
 from streamer.run.page_texts import TextReader
 from streamer.run.reading import PageReader
 from streamer.sketch.collection import Collection, count_words, load_collection
@@ -134,7 +134,7 @@ def compare(  # noqa: PLR0913 - the options of the command
     if a is None or b is None or a == b == "-":
         raise SettingsError("Two texts are compared; name both files, or give --pairs.")
     if page.html is not None:
-        check_new(str(page.html), overwrite=page.overwrite)
+        check_new([str(page.html)], overwrite=page.overwrite)
     bodies = [documents.read_body(path, reader) for path in (a, b)]
     (one, other), in_force = _read(bodies, settings, steps, index)
     report = comparison.compare_documents(one, other, shingle_width, panel)
@@ -227,7 +227,7 @@ def _print(
     pieces = comparison.highlight(both[0].page.text, both[1].page.text, report.fragments)
     shown = [comparison.in_place(own, each.parts) for own, each in zip(pieces, both, strict=True)]
     if html is not None:
-        write_file(html, comparison.side_by_side(report, shown[0], shown[1]).encode())
+        write_whole(html, comparison.side_by_side(report, shown[0], shown[1]).encode())
     if as_json:
         typer.echo(msgspec.json.encode(report).decode())
         return
@@ -373,7 +373,7 @@ def build(
     options = canonical_options(settings.canonical)
     sources = reader.open(pages)
     regular = [source.name for source in sources if source.is_regular]
-    check_outputs([str(out)], regular, overwrite=overwrite)
+    check_new([str(out)], regular, overwrite=overwrite)
     terminal.compile_with_bar(main_text=options.text == "main")
     started = time.perf_counter()
     with terminal.progress_bar(sources) as report:
@@ -382,7 +382,7 @@ def build(
     if not result.documents:
         names = ", ".join(source.name for source in sources)
         raise InputError(f"{names}: no pages with words; give page files")
-    write_file(out, result.to_bytes())
+    write_whole(out, result.to_bytes())
     print_collection(out, result, time.perf_counter() - started)
 
 

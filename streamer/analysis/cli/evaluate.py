@@ -17,13 +17,13 @@ import typer
 from rich.table import Table
 
 from streamer.analysis import trial, tuning
-from streamer.analysis.cli import write_file
 from streamer.analysis.evaluation import ConfusionCounts, ratio_text
 from streamer.analysis.sample import crawl, reference
 from streamer.cli.options import AsJson, Overwrite, command
 from streamer.cli.terminal import Terminal, amount_bar, compile_with_bar, count_bar, listing, show
 from streamer.errors import InputError, SettingsError, needs_extra
 from streamer.run.output_checks import check_new
+from streamer.run.outputs import write_whole
 from streamer.run.reading import PageReader
 from streamer.sketch.settings import SignatureSettings
 
@@ -169,7 +169,7 @@ class Picture:
             raise SettingsError(f"--plot {self.plot} must end in {' or '.join(SUFFIXES)}.")
         with needs_extra("plot", "--plot"):
             import matplotlib as _  # noqa: F401, ICN001, PLC0415 - an extra, needed here alone
-        check_new(str(self.plot), overwrite=self.overwrite)
+        check_new([str(self.plot)], overwrite=self.overwrite)
 
 
 @command
@@ -364,4 +364,4 @@ def draw_curves(bandings: Sequence[tuning.BandChoice], threshold: float, path: P
     # Without a date and with fixed names, an SVG file is the same whenever it is drawn.
     with mpl.rc_context({"svg.hashsalt": "streamer"}):
         figure.savefig(drawn, format=kind, metadata={"Date": None} if kind == "svg" else None)
-    write_file(path, drawn.getvalue())
+    write_whole(path, drawn.getvalue())
