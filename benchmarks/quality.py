@@ -21,7 +21,8 @@ import msgspec
 from benchmarks.figures import empty_table
 from benchmarks.machine import ROOT
 from benchmarks.peers.peer import STREAM_PEERS, Entry, StreamPeer
-from streamer.analysis.sample.reference import read_pages, score_pages
+from streamer.analysis.sample.reference import pages_of, score_pages
+from streamer.run.reading import DEFAULT_READER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -118,7 +119,8 @@ def trial(peer: StreamPeer, pages: Path, key: int) -> Trial:
     with tempfile.TemporaryDirectory() as scratch:
         verdicts = Path(scratch) / "verdicts.jsonl"
         seconds = peer.judge(pages, verdicts, THRESHOLD, key)
-        outcomes = score_pages(read_pages([pages]), verdicts, THRESHOLD).outcomes
+        table = pages_of(DEFAULT_READER.open([str(pages)]))
+        outcomes = score_pages(table, verdicts, THRESHOLD).outcomes
     return Trial(
         right=outcomes.true_positive,
         wrong=outcomes.false_positive,

@@ -12,15 +12,9 @@ import msgspec
 import typer
 
 from streamer.assembly import open_engine, open_index, page_parser, reader_of
-from streamer.cli import summary
+from streamer.cli import replay_options, summary
 from streamer.cli.options import command
-from streamer.cli.replay_options import (
-    LETTERS_OPTION,
-    VERDICTS_OPTION,
-    FromTopic,
-    Handling,
-    Targets,
-)
+from streamer.cli.replay_options import FromTopic, Handling, Targets
 from streamer.cli.terminal import Terminal, amount_bar, compile_with_bar, progress_bar
 from streamer.config import Settings
 from streamer.errors import InputError, SettingsError, StreamerError
@@ -307,9 +301,10 @@ def _run(
             job = Replay(engine, settings.signing_threads, keep_going=handling.keep_going)
             freeze_gc()
             with _stopping_by_signals(job), bar as report:
-                verdicts, dead_letters = outputs[VERDICTS_OPTION], outputs.get(LETTERS_OPTION)
+                verdicts = outputs[replay_options.VERDICTS_OPTION]
+                dead_letters = outputs.get(replay_options.LETTERS_OPTION)
                 outcome = job.run(pages, verdicts, dead_letters, report, records)
-            verdict_table = VerdictTable(targets.verdicts, Path(names[VERDICTS_OPTION]))
+            verdict_table = VerdictTable(targets.verdicts, Path(verdicts.name))
             files = [tables.get(option, verdict_table) for option in targets.made]
             _make_files(targets, files, catalogue, job)
     return outcome, summary.summarise(outcome, catalogue, engine.judge, folder)

@@ -11,12 +11,17 @@ reference index and a digest of its state, so verdicts are a function of the log
 states. A log that names another state is refused.
 
 Pages of a reference index never expire here and take no place in a bucket.
+
+A `PageChecker` has the verdict that a page would get, by `sign_page` and `ask.verdict_on`, of a
+shard that it has restored from the newest flush; `Deduplicator.check` asks the shard of the judge,
+which knows what was added since.
 """
 
 # A digest of their state is in the CONFIG record. Their rows crowd out no candidate. The price is
 # memory: 170 bytes per page of theirs.
 
 import re
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
@@ -28,19 +33,21 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable, on_failure
+from streamer.errors import InvalidPage, SettingsError, StoreMismatch, StoreUnavailable, on_failure
+from streamer.index import ask
 from streamer.index.codec import ShardState, unpack_settings, unpack_state
 from streamer.index.forgetting import Forgetting
 from streamer.index.messages import Corpus, IndexSettings, Keys, Leasts, Pages
 from streamer.index.ports import BEFORE_ALL, KeptRows, Nearest, References, nothing_near
 from streamer.index.rule import IN_DOUBT, UNKNOWN, mark_doubtful, nearest_rows
 from streamer.index.shard import Shard, missing_reference
-from streamer.model import SOURCES_MAX, Location, page_ref, split_ref
-from streamer.pages.chunk import PageBatch
+from streamer.model import SOURCES_MAX, Location, Verdict, page_ref, split_ref
+from streamer.pages.chunk import PAGE_BYTES_MAX, Chunk, PageBatch
+from streamer.pages.parse import PageParser
 from streamer.run import index_folder
 from streamer.run.catalogue import is_of_replay, read_catalogue
 from streamer.run.site_store import make_index_signer, read_sites
-from streamer.run.stages import Locate, sign
+from streamer.run.stages import Locate, sign, verdicts
 from streamer.sketch.hash_sets import set_similarity
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import PageSigner
@@ -376,3 +383,82 @@ def _set_similarities(
             row, [theirs] = at, index.lookup.shingles(numbers[at : at + 1])
         known[i] = set_similarity(asked.sets[page], theirs)
     return known
+
+
+# ---- pages that are asked about ------------------------------------------------------------------
+
+
+def sign_page(parser: PageParser, signer: PageSigner, message: bytes) -> Pages:
+    """Return the one page in a message, signed; its number is 0.
+
+    Raises:
+        InvalidPage: it cannot be judged; `code` says why.
+    """
+    batch = parser.parse(Chunk(0, 1, messages=[(0, None, message)]))
+    for letter in batch.dead:
+        raise InvalidPage(letter.code, letter.detail)
+    for code in batch.skipped:
+        raise InvalidPage(code, "such pages are skipped")
+    return sign(signer, 0, batch)
+
+
+class PageChecker(ReadIndex):
+    """Returns the verdicts that pages would get by the index in `folder`; for any thread.
+
+    Args:
+        topic: of the pages of a worker's index, which does not know it.
+        also: the reference indexes of `--also`, if the index has some.
+
+    Raises:
+        SettingsError: the key file is unusable or missing.
+        StoreMismatch: signatures made now are not those of the index, or an index of `--also` is
+            missing.
+        StoreUnavailable: there is no index, or an empty one.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        key_file: Path | None = None,
+        topic: str = PAGES_TOPIC,
+        also: Sequence[str] = (),
+        page_bytes_max: int = PAGE_BYTES_MAX,
+    ) -> None:
+        self._lock = threading.Lock()
+        self._references: ReferenceIndexes | None = None
+        super().__init__(folder, topic, key_file)
+        with on_failure(self.close):
+            self.check_signatures()
+            self._references = ReferenceIndexes(also, self.fingerprint, self.identity)
+            self._shard = self.shard(self._references)
+            for index in self._references.indexes if self.settings.also else ():
+                _ = index.lookup  # whose table is made before anything is judged
+            self._parser = PageParser(
+                page_bytes_max=page_bytes_max, rules=self.settings.rules,
+                text=self.signature.text, scope=self.signature.scope,
+            )  # fmt: skip
+            self._signer = self.signer(self.signature)
+
+    def check(self, message: bytes) -> Verdict:
+        """Return the verdict that the page in a JSON message would get now.
+
+        Its place is ASKED.
+
+        Raises:
+            InvalidPage: it cannot be judged; `code` says why.
+        """
+        with self._lock:
+            page = sign_page(self._parser, self._signer, message)
+            page.refs += np.uint64(ASKED_REF)
+            block = ask.verdict_on(self._shard, page)
+            return next(verdicts(block, self._place_of, self.fingerprint))
+
+    def _place_of(self, ref: int) -> Location:
+        return ASKED if ref == ASKED_REF else self.locate(ref)
+
+    def close(self) -> None:
+        """Close the index, after the check in hand."""
+        with self._lock:
+            if self._references is not None:
+                self._references.close()
+            super().close()

@@ -235,17 +235,12 @@ class ReferencePages:
         self._by_url[url] = None if url in self._by_url else index
 
 
-def read_pages(files: Sequence[Path | str], reader: PageReader = DEFAULT_READER) -> ReferencePages:
-    """Read the pages of files, as the detector reads them; their text is of this module.
+def pages_of(sources: Sequence[Source], reader: PageReader = DEFAULT_READER) -> ReferencePages:
+    """Read the pages of sources, as the detector reads them; their text is of this module.
 
     Raises:
         StreamerError: as `PageReader.read`.
     """
-    return pages_of(reader.open([*map(str, files)]), reader)
-
-
-def pages_of(sources: Sequence[Source], reader: PageReader) -> ReferencePages:
-    """Read the pages of sources, as `read_pages`."""
     pages, shingler = ReferencePages(), TextShingler()
     for source, _, batch in reader.read(sources):
         names = tuple(dict.fromkeys((source, source.rpartition("/")[2])))

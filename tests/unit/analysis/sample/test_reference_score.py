@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from streamer.analysis.evaluation import ConfusionCounts, ratio_text
 from streamer.analysis.sample import reference
 from streamer.analysis.sample.crawl import write_crawl
-from streamer.analysis.sample.reference import KeptSoFar, TextShingler, read_pages, score_pages
+from streamer.analysis.sample.reference import KeptSoFar, TextShingler, pages_of, score_pages
 from streamer.errors import InputError
+from streamer.run.reading import DEFAULT_READER
 from tests.helpers.commands import run
 from tests.helpers.labelled import labelled_set
 from tests.unit.analysis.test_clusters import verdict, write
@@ -22,8 +23,12 @@ def words(count: int, start: int = 0) -> str:
     return " ".join(f"w{n}" for n in range(start, start + count))
 
 
+def read_pages(*files: Path) -> reference.ReferencePages:
+    return pages_of(DEFAULT_READER.open([*map(str, files)]))
+
+
 def score(pages: Sequence[Path], verdicts: Path, **options: Any) -> reference.Score:
-    return score_pages(read_pages(pages), verdicts, **options)
+    return score_pages(read_pages(*pages), verdicts, **options)
 
 
 def scored(
@@ -215,7 +220,7 @@ def listed_pairs(folder: Path) -> dict[frozenset[str], float]:
 
 
 def test_exact_resemblance_is_the_one_listed_for_documentation_pages(documentation: Path) -> None:
-    pages = read_pages([documentation / "pages.jsonl"])
+    pages = read_pages(documentation / "pages.jsonl")
     assert len(pages) == 881
     index = {url: n for n, url in enumerate(pages.urls)}
     for urls, listed in list(listed_pairs(documentation).items())[::10]:
@@ -226,7 +231,7 @@ def test_exact_resemblance_is_the_one_listed_for_documentation_pages(documentati
 def test_lines_that_are_no_pages_keep_their_ordinal(tmp_path: Path) -> None:
     path = tmp_path / "pages.jsonl"
     path.write_bytes(b'{"url":"u0","body":"a"}\n\n{broken\n{"url":"u3","body":"b"}\n')
-    assert read_pages([path]).ordinals == [0, 3]
+    assert read_pages(path).ordinals == [0, 3]
 
 
 @pytest.mark.parametrize("options", [[], ["--canonical", "keep_tags=true"], ["--text", "main"]])
