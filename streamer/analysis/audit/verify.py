@@ -10,11 +10,10 @@ could have become of it is known.
 """
 
 import asyncio
-import shutil
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -48,10 +47,10 @@ class LogAudit:
     _number: int
     _folder: Path
     _table: facts.PageTable
-    _kept: KeptPages
 
     def __post_init__(self) -> None:
         target = self._target
+        self._kept = KeptPages(self._folder, target.bands)
         self.reading = facts.LogReading()
         self._fresh = FreshShard(self._folder, target.bands, references=target.references)
         self._locate = topic_locator(target.names.pages)
@@ -105,7 +104,7 @@ class LogAudit:
         self._fresh.close()
 
     def finish(self, report: facts.AuditReport) -> ExpectedVerdicts:
-        """Report on the log itself; return the verdicts that must be out."""
+        """Report on the log and its kept pages; return the verdicts that must be out."""
         reading = self.reading
         report.holes.looked_at += reading.sources
         for source, mark, end in reading.unfilled():
@@ -117,52 +116,8 @@ class LogAudit:
         report.counts["log records skipped, seen before"] += reading.repeats
         report.counts["log records skipped, after a hole"] += reading.ahead
         self._kept.note_refused(self._fresh.shard.refused)
+        self._kept.compare(report)
         return self._folded.finish()
-
-
-class IndexAudit:
-    """Audits the index in `target`; scratch files go to `folder`, which must be empty."""
-
-    def __init__(self, target: facts.AuditTarget, folder: Path) -> None:
-        self.report = facts.AuditReport(settled=target.settled)
-        self._target = target
-        self._folder = folder
-        ends = {partition: end for partition, (_, end) in target.page_bounds.items()}
-        self._table = facts.PageTable(ends)
-        self._readings: list[facts.LogReading] = []
-        self._expected: list[ExpectedVerdicts] = []
-
-    @contextmanager
-    def log(self, number: int) -> Iterator[LogAudit]:
-        """Audit the log of a shard: give it every record, then leave."""
-        folder = self._folder / f"shard-{number}"
-        folder.mkdir()
-        kept_folder = folder / "kept"
-        kept_folder.mkdir()
-        kept = KeptPages(kept_folder, self._target.bands)
-        log = LogAudit(self._target, number, folder, self._table, kept)
-        try:
-            yield log
-        finally:
-            log.close()
-        self._expected.append(log.finish(self.report))
-        kept.compare(self.report)
-        self._readings.append(log.reading)
-        shutil.rmtree(folder)
-
-    @contextmanager
-    def verdicts(self) -> Iterator[PublishedVerdicts]:
-        """Audit the verdicts: give it every message, then leave."""
-        verdicts = PublishedVerdicts(self._table, self._expected, self.report, self._target)
-        yield verdicts
-        verdicts.finish()
-
-    @contextmanager
-    def outcomes(self) -> Iterator[Outcomes]:
-        """Audit the records: give it every dead letter, then every record, then leave."""
-        outcomes = Outcomes(self._target, self._table, self._readings, self.report)
-        yield outcomes
-        outcomes.finish()
 
 
 POLL_SECONDS = 0.3
@@ -213,7 +168,7 @@ class VerifyOptions:
     also: tuple[str, ...] = ()
 
 
-class _Ends(NamedTuple):
+class Ends(NamedTuple):
     """Up to where each topic is read, besides what is in the audit's target."""
 
     verdicts: Bounds
@@ -230,19 +185,16 @@ async def verify(options: VerifyOptions, progress: facts.Progress) -> facts.Audi
         StreamerError: the brokers cannot be reached, or refuse.
     """
     async with reader_of(options.connection) as reader:
-        with tempfile.TemporaryDirectory(prefix="streamer-verify-") as folder:
-            target, ends = await _target(reader, options)
-            with closing(ReferenceIndexes(options.also, target.identity.fingerprint)) as references:
-                audit = IndexAudit(replace(target, references=references), Path(folder))
-                await _feed(audit, target, ends, partial(_read, reader, progress))
-            progress("comparing kept pages", 0, 0)
-            return audit.report
+        target, ends = await _target(reader, options)
+        with closing(ReferenceIndexes(options.also, target.identity.fingerprint)) as references:
+            target = replace(target, references=references)
+            return await audit_all(target, ends, partial(_read, reader, progress))
 
 
 # ---- what there is -------------------------------------------------------------------------------
 
 
-async def _target(reader: Reader, options: VerifyOptions) -> tuple[facts.AuditTarget, _Ends]:
+async def _target(reader: Reader, options: VerifyOptions) -> tuple[facts.AuditTarget, Ends]:
     """Note who the index is and all ends, in the order of audit/facts.py."""
     names = options.names
     deadline = time.monotonic() + options.wait_s
@@ -269,7 +221,7 @@ async def _target(reader: Reader, options: VerifyOptions) -> tuple[facts.AuditTa
         await reader.all_bounds(names.pages), len(verdicts), signed, applied,
         options.parser, options.settled,
     )  # fmt: skip
-    return target, _Ends(verdicts, dead_letters, ends)
+    return target, Ends(verdicts, dead_letters, ends)
 
 
 async def _wait_until_begun(reader: Reader, names: Names, deadline: float) -> None:
@@ -309,18 +261,29 @@ def _begins_late(log: str, start: int) -> str:
 # ---- reading it ----------------------------------------------------------------------------------
 
 
-async def _feed(
-    audit: IndexAudit, target: facts.AuditTarget, ends: _Ends, read: Callable[..., Awaitable[None]]
-) -> None:
-    """Give the audit all that there is; `read` has a topic's messages taken."""
+async def audit_all(
+    target: facts.AuditTarget, ends: Ends, read: Callable[..., Awaitable[None]]
+) -> facts.AuditReport:
+    """Audit the index in `target`; `read` has a topic's messages taken."""
+    names, report = target.names, facts.AuditReport(settled=target.settled)
+    table = facts.PageTable({at: end for at, (_, end) in target.page_bounds.items()})
+    readings, expected = list[facts.LogReading](), list[ExpectedVerdicts]()
     for shard, end in enumerate(ends.logs):
-        with audit.log(shard) as log:
-            await read(target.names.log(shard), {0: (0, end)}, log.take)
-    with audit.verdicts() as verdicts:
-        await read(target.names.verdicts, ends.verdicts, verdicts.take)
-    with audit.outcomes() as outcomes:
-        await read(target.names.dead_letters, ends.dead_letters, outcomes.take_dead_letter)
-        await read(target.names.pages, target.page_bounds, outcomes.take_record)
+        with (
+            tempfile.TemporaryDirectory(prefix="streamer-verify-") as folder,
+            closing(LogAudit(target, shard, Path(folder), table)) as log,
+        ):
+            await read(names.log(shard), {0: (0, end)}, log.take)
+            expected.append(log.finish(report))
+            readings.append(log.reading)
+    verdicts = PublishedVerdicts(table, expected, report, target)
+    await read(names.verdicts, ends.verdicts, verdicts.take)
+    verdicts.finish()
+    outcomes = Outcomes(target, table, readings, report)
+    await read(names.dead_letters, ends.dead_letters, outcomes.take_dead_letter)
+    await read(names.pages, target.page_bounds, outcomes.take_record)
+    outcomes.finish()
+    return report
 
 
 async def _read(
