@@ -21,14 +21,7 @@ import xxhash
 from streamer.analysis.clusters import place_of
 from streamer.analysis.hints import paths
 from streamer.analysis.hints.addresses import Address, directory, host_in, split
-from streamer.analysis.hints.hint import (
-    CanonicalAgreement,
-    Evidence,
-    Hint,
-    HintKind,
-    HintLimits,
-    HostHints,
-)
+from streamer.analysis.hints.hint import CanonicalAgreement, Hint, HintKind, HintLimits, HostHints
 from streamer.analysis.hints.parameters import WHOLE_HOST, FoundParameter, UrlPage, learn_parameters
 from streamer.errors import InputError
 from streamer.model import Representative
@@ -107,14 +100,14 @@ class _Learner:
         bases = paths.drop_segments(bases, [each.name for each in segments])
         varying = paths.learn_varying(bases, limits)
         bases = paths.drop_varying(bases, [each.name for each in varying])
-        swallowed = paths.learn_soft_404(bases)
-        traps = paths.learn_traps(bases, {each.content for each in swallowed}, limits)
+        soft = paths.learn_soft_404(bases)
+        traps = paths.learn_traps(bases, {each.pages[0].content for each in soft}, limits)
         return [
             *map(self._learn_parameter, parameters),
             *map(self._learn_segment, segments),
-            *(self._hint(HintKind.VARYING_SEGMENT, *each) for each in varying),
-            *sorted(map(self._learn_soft_404, swallowed), key=lambda hint: hint.examples),
-            *(self._hint(HintKind.TRAP, *each) for each in traps),
+            *(self._hint(HintKind.VARYING_SEGMENT, each) for each in varying),
+            *sorted(map(self._learn_soft_404, soft), key=lambda hint: hint.examples),
+            *(self._hint(HintKind.TRAP, each) for each in traps),
         ]
 
     def _learn_parameter(self, found: FoundParameter) -> Hint:
@@ -125,34 +118,32 @@ class _Learner:
             if under in (WHOLE_HOST, page.directory) and has_parameter(page.address, name)
         ]
         kind = HintKind.PATH_PARAMETER if name.startswith(";") else HintKind.PARAMETER
-        hint = self._hint(kind, name.removeprefix(";"), evidence, pages)
+        hint = self._hint(kind, paths.FoundPaths(name.removeprefix(";"), evidence, pages))
         hint = msgspec.structs.replace(hint, under=under, without=len(evidence.without))
         return self._compare(hint, pages, lambda link: not has_parameter(link, name))
 
     def _learn_segment(self, found: paths.FoundPaths) -> Hint:
-        hint = self._hint(HintKind.SEGMENT, *found)
+        hint = self._hint(HintKind.SEGMENT, found)
         return self._compare(hint, found.pages, lambda link: found.name not in link.segments)
 
-    def _learn_soft_404(self, found: paths.Swallowed) -> Hint:
+    def _learn_soft_404(self, found: paths.FoundPaths) -> Hint:
         kept = (self._known[page.url].kept for page in found.pages)
-        hint = self._hint(HintKind.SOFT_404, "", None, found.pages)
         return msgspec.structs.replace(
-            hint,
-            support=found.families,
+            self._hint(HintKind.SOFT_404, found),
+            error=None,
             representative=next(each for each in kept if each is not None),
         )
 
-    def _hint(
-        self, kind: HintKind, name: str, evidence: Evidence | None, pages: Sequence[UrlPage]
-    ) -> Hint:
+    def _hint(self, kind: HintKind, found: paths.FoundPaths) -> Hint:
+        evidence, pages = found.evidence, found.pages
         return Hint(
             kind=kind,
-            name=name,
+            name=found.name,
             under=WHOLE_HOST,
             urls=len(pages),
-            support=evidence.support if evidence else 0,
-            differing=evidence.differing if evidence else 0,
-            error=round(evidence.error, 4) if evidence else None,
+            support=evidence.support,
+            differing=evidence.differing,
+            error=round(evidence.error, 4),
             recheck=self._limits.recheck(len(pages)),
             examples=[page.url for page in pages if len(page.url) <= EXAMPLE_MAX][:EXAMPLES],
         )

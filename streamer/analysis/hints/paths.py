@@ -20,21 +20,14 @@ TRAP_URLS_MIN = 50
 
 
 class FoundPaths(NamedTuple):
-    """Pages whose paths have a segment that may be left out, or fit a pattern.
+    """Pages whose paths have a segment that may be left out, or fit a pattern, and the evidence.
 
-    The pattern has a place whose value does not matter, or is the family of a trap.
+    The pattern has a place whose value does not matter, or is the family of a trap. Those that one
+    page answers have nothing in common.
     """
 
     name: str
     evidence: Evidence
-    pages: list[UrlPage]
-
-
-class Swallowed(NamedTuple):
-    """A content that URLs of many unlike paths have."""
-
-    content: int
-    families: int
     pages: list[UrlPage]
 
 
@@ -165,15 +158,18 @@ def drop_varying(bases: Bases, names: Iterable[str]) -> Bases:
     return left
 
 
-def learn_soft_404(bases: Bases) -> list[Swallowed]:
-    """Return the contents that answer for many URLs without anything in common."""
+def learn_soft_404(bases: Bases) -> list[FoundPaths]:
+    """Return the pages of contents that answer for many URLs without anything in common.
+
+    The evidence is how many unlike paths that are.
+    """
     families: dict[int, set[str]] = defaultdict(set)
     pages: dict[int, list[UrlPage]] = defaultdict(list)
     for address, page in bases.items():
         families[page.content].add(family(address.segments, ()))
         pages[page.content].append(page)
     return [
-        Swallowed(content, len(found), pages[content])
+        FoundPaths("", Evidence(set(range(len(found)))), pages[content])
         for content, found in families.items()
         if len(found) >= SOFT_404_FAMILIES
     ]

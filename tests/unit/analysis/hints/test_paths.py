@@ -57,7 +57,7 @@ def test_a_page_that_answers_for_unlike_paths_is_a_soft_error() -> None:
     urls: list[tuple[str, object]] = [(f"/{word}", "error") for word in words]
     urls += [(f"/page/{n}", n) for n in range(40)]
     found = paths.learn_soft_404(bases(urls))
-    assert [(each.families, len(each.pages)) for each in found] == [(10, 10)]
+    assert [(each.evidence.support, len(each.pages)) for each in found] == [(10, 10)]
     assert paths.learn_soft_404(bases(urls[1:])) == []
     assert paths.learn_soft_404(bases([(f"/item/{n}", "sold") for n in range(100)])) == []
 
