@@ -69,11 +69,6 @@ dead_letters = typer.Typer(
     rich_markup_mode="rich",
 )
 
-Files = Annotated[
-    list[Path] | None,
-    typer.Argument(metavar="FILE", help="Dead letters of replays: .jsonl, .gz or .zst files."),
-]
-
 
 @dataclass(frozen=True)
 class LetterChoice:
@@ -187,7 +182,7 @@ def tally(letters: Iterable[DeadLetter]) -> list[CodeTally]:
 @dead_letters.command("list", cls=Command)
 @command
 def list_letters(
-    files: Files = None,
+    files: list[Path] | None = None,
     *,
     choice: LetterChoice,
     json: bool = False,
@@ -203,6 +198,7 @@ def list_letters(
     Example: streamer dead-letters list --index-name streamer --brokers localhost:9092
 
     Args:
+        files (FILE): Dead letters of replays: .jsonl, .gz or .zst files.
         json: Print JSON.
     """
     show_report(tally(choice.read(files, settings)), _print_codes, as_json=json)
@@ -237,7 +233,7 @@ def escape(text: str) -> str:
 @dead_letters.command(cls=Command)
 @command
 def show(
-    files: Files = None,
+    files: list[Path] | None = None,
     *,
     choice: LetterChoice,
     limit: Annotated[int | None, typer.Option(min=1)] = None,
@@ -257,6 +253,7 @@ def show(
     Example: streamer dead-letters show --index-name streamer --out records.jsonl
 
     Args:
+        files (FILE): Dead letters of replays: .jsonl, .gz or .zst files.
         limit: Number of dead letters. [default: 10; all with --out or --json]
         out (FILE): File for the raw records, one per line; - for standard output.
         json: Print the dead letters themselves, as JSON lines.

@@ -35,19 +35,7 @@ SHOWN_CHARACTERS_MAX = 20_000  # of both texts on a terminal; longer ones go int
 SCREEN_CHARACTERS = 1000  # of both texts below the figures
 COLOURS = ("green", "yellow", "cyan", "magenta", "blue", "red")
 
-Canonical = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME=VALUE", help="Option of the canonical form, for example stem=english."
-    ),
-]
 Width = Annotated[int, typer.Option("--shingle-width", min=1, max=32, help="Words per shingle.")]
-Pairs = Annotated[
-    Path | None,
-    typer.Option(
-        help='File with one pair of texts per line, separated by a tab, or JSON with "a" and "b".'
-    ),
-]
 
 
 @dataclass(frozen=True)
@@ -82,7 +70,7 @@ def compare(  # noqa: PLR0913 - the options of the command
     a: str | None = None,
     b: str | None = None,
     *,
-    pairs: Pairs = None,
+    pairs: Path | None = None,
     methods: Methods,
     shingle_width: Width = 5,
     index: Path | None = None,
@@ -111,6 +99,7 @@ def compare(  # noqa: PLR0913 - the options of the command
     Args:
         a: A text, an HTML file or a page file, or its URL.
         b: Another one.
+        pairs: File with one pair of texts per line, separated by a tab, or JSON with "a" and "b".
         index: Compare what this index compares of each page, by its URL and site, as it decides.
     """
     steps = [*settings.canonical, *(MAIN_TEXT if settings.text == "main" else ())]
@@ -268,7 +257,7 @@ def uniqueness(
     text: str,
     *,
     against: list[str],
-    canonical: Canonical = None,
+    canonical: list[str] | None = None,
     shingle_width: Width = 5,
     sources: Annotated[int, typer.Option(min=1)] = 20,
     as_json: AsJson = False,
@@ -283,6 +272,7 @@ def uniqueness(
     Args:
         text: A text, an HTML file or a page file, or its URL.
         against: File or folder of the collection, or its URL. Repeatable.
+        canonical (NAME=VALUE): Option of the canonical form, for example stem=english.
         sources: Sources to show, largest first.
     """
     form = canonical_options(canonical or [])
