@@ -17,8 +17,7 @@ import numpy as np
 
 from benchmarks.figures import Figure, empty_table, figures_table
 from benchmarks.resident import resident
-from streamer.index.messages import Pages
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import IndexSettings, Pages
 from streamer.run.catalogue import Catalogue, SourceEntry, pack_catalogue
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import JudgeOptions, replay_judge

@@ -25,9 +25,8 @@ from benchmarks.labelled_sets import SAMPLE, Score, judged, sets
 from benchmarks.machine import ROOT
 from benchmarks.plots import OTHERS, OURS, TARGET, WIDTH, save
 from benchmarks.results import figures_of_page
-from streamer.analysis.datasets import open_dataset
 from streamer.analysis.evaluation import ConfusionCounts
-from streamer.analysis.trial import Yardstick, select, try_method
+from streamer.analysis.trial import Yardstick, open_dataset, select, try_method
 from streamer.analysis.tuning import detection_probability
 from streamer.config import PURPOSES
 

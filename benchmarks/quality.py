@@ -1,10 +1,10 @@
 """Quality: how right the verdicts are on collections of real pages, under several random keys.
 
 A collection is judged in file order, and each verdict by the exact resemblance of the pages
-(streamer/analysis/sample/score.py). Every key draws other hash functions, so one run says little:
-the minimum and the median over the keys are reported. A library that is compared judges the same
-pages, its seed in the key's place. The collections are next to the checkout; where they are not,
-the report says so.
+(streamer/analysis/sample/reference.py). Every key draws other hash functions, so one run says
+little: the minimum and the median over the keys are reported. A library that is compared judges the
+same pages, its seed in the key's place. The collections are next to the checkout; where they are
+not, the report says so.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import msgspec
 from benchmarks.figures import empty_table
 from benchmarks.machine import ROOT
 from benchmarks.peers.peer import STREAM_PEERS, Entry, StreamPeer
-from streamer.analysis.sample.reference import read_pages
-from streamer.analysis.sample.score import score_pages
+from streamer.analysis.sample.reference import pages_of, score_pages
+from streamer.run.reading import DEFAULT_READER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -119,7 +119,8 @@ def trial(peer: StreamPeer, pages: Path, key: int) -> Trial:
     with tempfile.TemporaryDirectory() as scratch:
         verdicts = Path(scratch) / "verdicts.jsonl"
         seconds = peer.judge(pages, verdicts, THRESHOLD, key)
-        outcomes = score_pages(read_pages([pages]), verdicts, THRESHOLD).outcomes
+        table = pages_of(DEFAULT_READER.open([str(pages)]))
+        outcomes = score_pages(table, verdicts, THRESHOLD).outcomes
     return Trial(
         right=outcomes.true_positive,
         wrong=outcomes.false_positive,

@@ -30,6 +30,7 @@ from benchmarks.corpus_file import obtain
 from benchmarks.machine import ROOT
 from benchmarks.resident import resident
 from benchmarks.stage_clock import StageClock
+from streamer.cli import summary
 from streamer.cli.summary import Summary, summarise
 from streamer.index.batch import Batch
 from streamer.index.rule import DUPLICATE
@@ -216,7 +217,7 @@ class _Looked:
 
         with (
             mock.patch.object(Batch, "judge", counted),
-            mock.patch.object(command, "summarise", self._summarise),
+            mock.patch.object(summary, "summarise", self._summarise),
         ):
             yield
 

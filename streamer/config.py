@@ -26,7 +26,7 @@ from streamer import panels
 from streamer.docstrings import Described, read_section
 from streamer.errors import SettingsError
 from streamer.given_file import read_given
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import IndexSettings
 from streamer.metrics import memory_limit_bytes
 from streamer.pages.mapping import PRESETS
 from streamer.panels import seconds_of, split_names

@@ -18,7 +18,7 @@ from pydantic_core import PydanticUndefined
 from pydantic_settings import NoDecode
 
 from streamer.index.memtable import HEAD_PAGES
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import IndexSettings
 from streamer.pages.chunk import PAGE_BYTES_MAX
 from streamer.pages.mapping import MessageValue
 from streamer.sketch.settings import NATIVE, SignatureSettings

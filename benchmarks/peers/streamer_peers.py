@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import IndexSettings
 from streamer.pages.chunk import PageBatch
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge

@@ -46,14 +46,12 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streamer.analysis.verdicts import read_places, read_verdict_at
 from streamer.errors import SettingsError, needs_extra
 from streamer.hosts import host_of
 from streamer.model import SEQUENCE_BITS, Location, Representative, page_ref, split_ref
 from streamer.pages.times import number_of, seconds_of
-from streamer.run.large_clusters import SUSPECT_PAGES_MIN, Ints, unite
-from streamer.run.table import write_table
-from streamer.run.verdict_files import open_verdicts
+from streamer.run.totals import SUSPECT_PAGES_MIN, Ints, unite
+from streamer.run.verdict_files import open_verdicts, read_places, read_verdict_at, write_table
 from streamer.run.verdict_lines import VerdictLine
 
 

@@ -28,7 +28,7 @@ from streamer.pages.folders import BESIDE, UNKNOWN
 from streamer.pages.formats import has_records
 from streamer.pages.lists import expand_lists
 from streamer.pages.remote import is_remote, name_of
-from streamer.run.page_reader import DEFAULT_READER, PageReader, Progress
+from streamer.run.reading import DEFAULT_READER, PageReader, Progress
 from streamer.sketch.method import PageText
 from streamer.sketch.scheme import canonical_options
 from streamer.text.charset import decode_body

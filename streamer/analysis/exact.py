@@ -22,7 +22,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
@@ -273,7 +273,6 @@ def fit_width(width: int, *lengths: int) -> int:
     return max(1, min(width, *lengths))
 
 
-@dataclass(slots=True)
 class Uniqueness:
     """How much of a text is found nowhere in a collection, whose texts are added one by one.
 
@@ -281,16 +280,11 @@ class Uniqueness:
     in the text n times counts n times: the share is one of the text.
     """
 
-    words: Sequence[str]
-    width: int
-    _counts: Counter[str] = field(init=False)
-    _unseen: set[str] = field(init=False)
-    _found: dict[str, set[str]] = field(init=False, default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.width = fit_width(self.width, len(self.words))
-        self._counts = Counter(shingles(self.words, self.width))
+    def __init__(self, words: Sequence[str], width: int) -> None:
+        self.width = fit_width(width, len(words))
+        self._counts = Counter(shingles(words, self.width))
         self._unseen = set(self._counts)
+        self._found: dict[str, set[str]] = {}
 
     def add(self, source: str, words: Sequence[str]) -> None:
         """Look for the text's shingles in one text of the collection.

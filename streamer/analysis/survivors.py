@@ -22,8 +22,8 @@ from streamer.analysis.clusters import Grouping, Progress, Rank, Refs, SourceNum
 from streamer.errors import InputError
 from streamer.model import SEQUENCE_BITS, page_ref, split_ref
 from streamer.pages.chunk import PageBatch
-from streamer.run.large_clusters import Ints
-from streamer.run.page_reader import name_first
+from streamer.run.reading import name_first
+from streamer.run.totals import Ints
 from streamer.run.verdict_lines import VerdictLine
 
 _REMEDY = "Name all files that were judged, and give the --fields or --preset of that run."

@@ -7,40 +7,192 @@ a second of CPU time of the process, so that what else runs on the machine count
 On the command line NAME is a method or a preset. NAME+ACCEPT takes the keys of one and the decision
 of the other, as Henzinger combined them. Either may be followed by parameters:
 `digests:variant=con:keywords=8`; `minhash:exact` is minhash with --exact.
+
+A dataset is page files, and labels next to them.
+
+    pages.jsonl and truth.tsv        the sample crawl: how each page was made
+    pages.jsonl and truth_pairs.tsv  pairs of pages with a label: url_a, url_b, label
+    any other JSON-lines page files  without labels
+
+True duplicates are in all of them those of exact resemblance, by the plain reference; labels are
+counted in addition.
+
+A partition is a label for each page. The true one is that of a detector without error: each page
+goes to the kept page of the greatest exact resemblance, the earliest of several, or is kept.
 """
 
+import csv
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
+from math import comb
+from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
-from streamer.analysis import datasets
-from streamer.analysis.datasets import Dataset
+from streamer.analysis.documents import page_texts
 from streamer.analysis.evaluation import ConfusionCounts, ratio_text
-from streamer.analysis.sample.score import THRESHOLD, score_pages
-from streamer.errors import SettingsError
-from streamer.index.settings import IndexSettings
+from streamer.analysis.sample import reference
+from streamer.analysis.sample.crawl import PAGES_FILE, TRUTH_FILE, read_kinds
+from streamer.errors import InputError, SettingsError
+from streamer.index.messages import IndexSettings
+from streamer.pages.files import Source
+from streamer.pages.remote import is_remote, name_of
 from streamer.run.catalogue import Catalogue
 from streamer.run.engine import Engine, Signing
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
 from streamer.run.outputs import OutputFile
-from streamer.run.reading import FileInput
+from streamer.run.reading import DEFAULT_READER, FileInput, PageReader
 from streamer.run.replay import Replay
 from streamer.run.stages import OneAThread
 from streamer.run.warm import warm_kernels
+from streamer.sketch.collection import count_words
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.scheme import ACCEPT, PRESETS, check_exact, choose, method_class, methods
 from streamer.sketch.settings import SECRET_BYTES, SignatureSettings
 from streamer.sketch.signer import PageSigner, Signatures
 from streamer.text.visible import Buffer
+from streamer.text.words import CanonicalOptions
+
+PAIRS_FILE = "truth_pairs.tsv"
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Pages in the order of their files, with what is known about them.
+
+    Attributes:
+        reader: how its files are read.
+        kinds: how a page was made, by its ordinal in the first file.
+        labelled: pairs of pages that have a label, each with the lower index first.
+    """
+
+    name: str
+    sources: Sequence[Source]
+    reader: PageReader
+    pages: reference.ReferencePages
+    kinds: dict[int, str] = field(default_factory=dict)
+    labelled: frozenset[tuple[int, int]] = frozenset()
+
+
+def open_dataset(given: Path | str, reader: PageReader = DEFAULT_READER) -> Dataset:
+    """Return the dataset in a folder or file, or at a URL, where it has no labels.
+
+    Raises:
+        StreamerError: it holds no pages, a file of it cannot be read, or as `PageReader.read`.
+    """
+    if is_remote(str(given)):
+        sources, name = reader.open([str(given)]), name_of(str(given))
+        return Dataset(PurePath(name).stem, sources, reader, _pages_of(name, sources, reader))
+    path = Path(given)
+    folder = path if path.is_dir() else path.parent
+    sources = reader.open([str(path)])
+    pages = _pages_of(str(path), sources, reader)
+    truth, pairs = folder / TRUTH_FILE, folder / PAIRS_FILE
+    return Dataset(
+        path.stem if path.is_file() and path.name != PAGES_FILE else folder.resolve().name,
+        sources,
+        reader,
+        pages,
+        read_kinds(truth) if truth.is_file() else {},
+        frozenset(_read_labels(pairs, pages)) if pairs.is_file() else frozenset(),
+    )
+
+
+def _pages_of(name: str, sources: Sequence[Source], reader: PageReader) -> reference.ReferencePages:
+    pages = reference.pages_of(sources, reader)
+    if not len(pages):
+        raise InputError(f"{name}: holds no page that can be judged; give page files")
+    return pages
+
+
+def write_collection(dataset: Dataset, folder: Path) -> Path:
+    """Write the document frequencies of a dataset's own pages into `folder`; return their file."""
+    options = CanonicalOptions()
+    texts = page_texts(dataset.reader, dataset.sources, options)
+    path = folder / f"{dataset.name}.words.json"
+    path.write_bytes(count_words((page.words for page in texts), options).to_bytes())
+    return path
+
+
+def _read_labels(path: Path, pages: reference.ReferencePages) -> Iterator[tuple[int, int]]:
+    """Yield the pairs of a file that have a label and whose pages are both known."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file, dialect="excel-tab"):
+                one, other = (pages.find(None, row[name]) for name in ("url_a", "url_b"))
+                if row["label"] and one is not None and other is not None:
+                    yield min(one, other), max(one, other)
+    except (OSError, KeyError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(
+            f"{path}: not a file of labelled pairs ({error}); its columns are url_a, url_b, label"
+        ) from error
+
+
+Pair = tuple[int, int]
+
+
+def true_pairs(pages: reference.ReferencePages, threshold: float) -> frozenset[Pair]:
+    """Return all pairs of exact resemblance >= threshold, the earlier page first."""
+    index = reference.KeptSoFar(pages.exact, threshold, reference.MIN_SHINGLES)
+    found: list[Pair] = []
+    for page in range(len(pages)):
+        found += ((other, page) for other, _ in index.matches(page))
+        index.keep(page)
+    return frozenset(found)
+
+
+def true_labels(pages: reference.ReferencePages, threshold: float) -> list[int]:
+    """Return each page's representative, itself where it is kept, by a detector without error."""
+    index = reference.KeptSoFar(pages.exact, threshold, reference.MIN_SHINGLES)
+    labels: list[int] = []
+    for page in range(len(pages)):
+        best = min(index.matches(page), key=lambda one: (-one[1], one[0]), default=None)
+        if best is None:
+            index.keep(page)
+        labels.append(page if best is None else best[0])
+    return labels
+
+
+def pair_outcomes(labels: Sequence[int], true: Collection[Pair]) -> ConfusionCounts:
+    """Count the pairs of pages under one label against the true pairs."""
+    said = _pairs(Counter(labels).values())
+    right = count_shared_pairs(labels, true)
+    wrong, missed = said - right, len(true) - right
+    return ConfusionCounts(right, wrong, missed, comb(len(labels), 2) - right - wrong - missed)
+
+
+def count_shared_pairs(labels: Sequence[int], pairs: Iterable[Pair]) -> int:
+    """Return how many of the pairs are under one label."""
+    return sum(labels[one] == labels[other] for one, other in pairs)
+
+
+def adjusted_rand_index(one: Sequence[int], other: Sequence[int]) -> float:
+    """Return the adjusted Rand index of two partitions: 1 for equal ones, about 0 for chance.
+
+    Source: Hubert and Arabie 1985, Comparing partitions, equation 5. Two partitions that both put
+    every page, or no two pages, together are equal.
+    """
+    both = _pairs(Counter(zip(one, other, strict=True)).values())
+    first, second = _pairs(Counter(one).values()), _pairs(Counter(other).values())
+    expected = first * second / max(1, comb(len(one), 2))
+    greatest = (first + second) / 2
+    return 1.0 if greatest == expected else (both - expected) / (greatest - expected)
+
+
+def _pairs(sizes: Iterable[int]) -> int:
+    return sum(comb(size, 2) for size in sizes)
+
+
+# ---- methods -------------------------------------------------------------------------------------
+
 
 ALL = "all"
 COMBINATIONS = ("simhash+minhash", "minhash+simhash")
@@ -163,17 +315,17 @@ class Yardstick:
     """A dataset with what is true at a threshold, which all methods are held against."""
 
     dataset: Dataset
-    threshold: float = THRESHOLD
+    threshold: float = reference.THRESHOLD
 
     @cached_property
     def pairs(self) -> frozenset[tuple[int, int]]:
         """Return the true pairs."""
-        return datasets.true_pairs(self.dataset.pages, self.threshold)
+        return true_pairs(self.dataset.pages, self.threshold)
 
     @cached_property
     def labels(self) -> list[int]:
         """Return the true clusters, as labels."""
-        return datasets.true_labels(self.dataset.pages, self.threshold)
+        return true_labels(self.dataset.pages, self.threshold)
 
 
 class _Measuring:
@@ -210,15 +362,15 @@ def try_method(
     with TemporaryDirectory(prefix="streamer-") as scratch:
         verdicts = Path(scratch) / "verdicts.jsonl"
         signer, seconds = _judge(dataset, method, seed, verdicts, progress)
-        scored = score_pages(dataset.pages, verdicts, yardstick.threshold, dataset.kinds)
+        scored = reference.score_pages(dataset.pages, verdicts, yardstick.threshold, dataset.kinds)
     labels, labelled = scored.labels, dataset.labelled
     return Trial(
         dataset.name,
         method.name,
         ratios(scored.outcomes),
-        ratios(datasets.pair_outcomes(labels, yardstick.pairs)),
-        datasets.adjusted_rand_index(labels, yardstick.labels),
-        (datasets.count_shared_pairs(labels, labelled), len(labelled)) if labelled else None,
+        ratios(pair_outcomes(labels, yardstick.pairs)),
+        adjusted_rand_index(labels, yardstick.labels),
+        (count_shared_pairs(labels, labelled), len(labelled)) if labelled else None,
         {kind: ratios(one) for kind, one in sorted(scored.kinds.items())},
         len(dataset.pages) / seconds,
         signer.bytes / max(1, signer.pages),

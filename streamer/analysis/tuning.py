@@ -26,7 +26,7 @@ from streamer.analysis.evaluation import ConfusionCounts
 from streamer.model import SIMILARITY_ONE
 from streamer.pages.chunk import PageBatch
 from streamer.pages.files import Source
-from streamer.run.page_reader import DEFAULT_READER, PageReader
+from streamer.run.reading import DEFAULT_READER, PageReader
 from streamer.sketch.resemblance import similarity
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import NativeSigner

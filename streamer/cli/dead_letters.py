@@ -22,7 +22,7 @@ from streamer.errors import InputError, SettingsError
 from streamer.model import DeadLetter, Location
 from streamer.pages.formats import CDX, format_by_name, is_of_messages
 from streamer.panels import SECURITY
-from streamer.run.output_checks import STANDARD_OUTPUT, check_distinct, check_new
+from streamer.run.output_checks import STANDARD_OUTPUT, check_new
 from streamer.run.outputs import StandardOutput, read_lines_within
 from streamer.wrong_values import did_you_mean
 
@@ -68,11 +68,6 @@ dead_letters = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
-
-Files = Annotated[
-    list[Path] | None,
-    typer.Argument(metavar="FILE", help="Dead letters of replays: .jsonl, .gz or .zst files."),
-]
 
 
 @dataclass(frozen=True)
@@ -187,7 +182,7 @@ def tally(letters: Iterable[DeadLetter]) -> list[CodeTally]:
 @dead_letters.command("list", cls=Command)
 @command
 def list_letters(
-    files: Files = None,
+    files: list[Path] | None = None,
     *,
     choice: LetterChoice,
     json: bool = False,
@@ -203,6 +198,7 @@ def list_letters(
     Example: streamer dead-letters list --index-name streamer --brokers localhost:9092
 
     Args:
+        files (FILE): Dead letters of replays: .jsonl, .gz or .zst files.
         json: Print JSON.
     """
     show_report(tally(choice.read(files, settings)), _print_codes, as_json=json)
@@ -237,7 +233,7 @@ def escape(text: str) -> str:
 @dead_letters.command(cls=Command)
 @command
 def show(
-    files: Files = None,
+    files: list[Path] | None = None,
     *,
     choice: LetterChoice,
     limit: Annotated[int | None, typer.Option(min=1)] = None,
@@ -257,14 +253,14 @@ def show(
     Example: streamer dead-letters show --index-name streamer --out records.jsonl
 
     Args:
+        files (FILE): Dead letters of replays: .jsonl, .gz or .zst files.
         limit: Number of dead letters. [default: 10; all with --out or --json]
         out (FILE): File for the raw records, one per line; - for standard output.
         json: Print the dead letters themselves, as JSON lines.
     """
     letters = choice.read(files, settings)
     if out is not None:
-        check_distinct([out], map(str, files or []))
-        check_new(out, overwrite=overwrite)
+        check_new([out], map(str, files or []), overwrite=overwrite)
     if out is not None or json:
         _write(islice(letters, limit), out or STANDARD_OUTPUT, as_json=json)
     else:

@@ -11,18 +11,16 @@ import typer
 from rich.table import Table
 
 from streamer.cli.options import command
-from streamer.cli.progress import amount_bar
-from streamer.cli.terminal import Terminal, figures, show
+from streamer.cli.terminal import Terminal, amount_bar, figures, show
 from streamer.config import Settings, list_settings
 from streamer.errors import DAMAGE_REMEDY, SettingsError, StoreDamaged, StoreMismatch, mask
 from streamer.index.codec import ShardState, StoreMeta, unpack_state
-from streamer.index.messages import CONFIG
-from streamer.index.settings import MACHINE_VERSION, IndexSettings
+from streamer.index.messages import CONFIG, MACHINE_VERSION, IndexSettings
 from streamer.kafka.wire import read_position
 from streamer.panels import duration_of
 from streamer.run import index_folder
 from streamer.run.catalogue import read_catalogue
-from streamer.run.reference_indexes import ReferenceIndexes
+from streamer.run.read_index import ReferenceIndexes
 from streamer.sketch.settings import NATIVE, SignatureSettings, derive_seeds, read_secret
 from streamer.stored.deep_check import Finding, check_index, index_bytes
 from streamer.stored.generations import read_note

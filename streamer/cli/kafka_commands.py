@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import sys
 import time
 from collections.abc import Iterator
@@ -16,8 +15,7 @@ import typer
 
 from streamer.assembly import page_parser
 from streamer.cli.options import command, quiet_connection_of
-from streamer.cli.progress import PlainColumn, progress_bar, records_bar
-from streamer.cli.terminal import Terminal
+from streamer.cli.terminal import PlainColumn, Terminal, progress_bar, records_bar
 from streamer.config import Settings
 from streamer.errors import InputError, SettingsError
 from streamer.kafka.connection import connection_of
@@ -28,13 +26,13 @@ from streamer.kafka.topic_replay import OrderedInput, PartitionsInput
 from streamer.kafka.topics import Names, check_name
 from streamer.pages.parse import PageParser
 from streamer.panels import SECURITY
-from streamer.run.page_reader import PageReader
+from streamer.run.reading import PageReader
 
 if TYPE_CHECKING:
     from streamer.cli.replay import MakeInput
     from streamer.cli.replay_options import FromTopic
     from streamer.run.reading import Input
-    from streamer.run.replay import Progress as Report
+    from streamer.run.reading import Progress as Report
 
 
 @command
@@ -149,22 +147,21 @@ def tail(
     """
     connection = connection_of(settings)
     topic = Names(settings.index_name, settings.input_topic).verdicts
-    left = math.inf if limit is None else limit
 
     def report(name: str) -> None:
         sys.stderr.write(f"There is no topic {name} yet; waiting for a worker to make it.\n")
 
-    async def show_verdicts(left: float) -> None:
+    async def show_verdicts(left: int | None) -> None:
         arriving = ArrivingMessages(connection, topic, new_only=new_only, waiting=report)
         async with aclosing(arriving):
-            while left > 0:
-                messages = await arriving.read(None if limit is None else int(left))
-                left -= len(messages)
+            while left != 0:
+                messages = await arriving.read(left)
+                left = None if left is None else left - len(messages)
                 sys.stdout.buffer.writelines((each.value or b"") + b"\n" for each in messages)
                 sys.stdout.buffer.flush()
 
     with suppress(KeyboardInterrupt):
-        asyncio.run(show_verdicts(left))
+        asyncio.run(show_verdicts(limit))
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import MISSING, fields, is_dataclass, replace
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
@@ -28,35 +28,9 @@ from streamer.docstrings import Described, read_section
 from streamer.errors import OutputClosed, StreamerError
 from streamer.kafka.connection import Connection, connection_of
 from streamer.panels import FIELDS, RUNNING, SUBJECTS
-from streamer.run.page_reader import PageReader, describe_skipped
+from streamer.run.reading import PageReader, describe_skipped
 
-
-def _option(name: str, kind: object, option: object, default: object = None) -> inspect.Parameter:
-    """Return a parameter that typer makes an option of this kind from."""
-    return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
-    )
-
-
-_CONFIG = _option(
-    "config",
-    Path | None,
-    typer.Option(
-        help="TOML file with settings; flags and STREAMER_* come before it.",
-        rich_help_panel=RUNNING,
-    ),
-)
-_KEEP_GOING = _option(
-    "keep_going",
-    bool,
-    typer.Option(
-        "--keep-going",
-        rich_help_panel=FIELDS,
-        help="Continue if the first records of a source all fail in the same way. Without it, "
-        "that ends the command.",
-    ),
-    default=False,
-)
+_NAMED = inspect.Parameter.KEYWORD_ONLY
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing outputs.")]
 
@@ -70,17 +44,25 @@ def _show_all(ctx: typer.Context, value: bool) -> None:  # noqa: FBT001 - typer'
 
 
 MANY_OPTIONS = 25  # more than one reads
-_HELP_ALL = _option(
-    "help_all",
-    bool,
-    typer.Option(
-        "--help-all", is_eager=True, callback=_show_all, help="Show all options and exit."
-    ),
-    default=False,
-)
 _PAGE_SETTINGS = [
     "preset", "fields", "url_prefix", "cdx_base", "page_bytes_max", "include", "exclude",
 ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """Options that `command` gives to commands by itself.
+
+    Attributes:
+        config: TOML file with settings; flags and STREAMER_* come before it.
+        keep_going: Continue if the first records of a source all fail in the same way. Without it,
+            that ends the command.
+        help_all: Show all options and exit.
+    """
+
+    config: Annotated[Path | None, typer.Option(rich_help_panel=RUNNING)] = None
+    keep_going: Annotated[bool, typer.Option(rich_help_panel=FIELDS)] = False
+    help_all: Annotated[bool, typer.Option(is_eager=True, callback=_show_all)] = False
 
 
 @contextmanager
@@ -116,16 +98,17 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     `load_settings` gives them, with the reader, and with the records.
     """
     spelled: dict[str, inspect.Parameter] = {}
+    shared = {one.name: one for one in _fields_of(_Shared)}
     made: dict[str, tuple[Callable[..., object], list[str]]] = {}
     hints = get_type_hints(function, include_extras=True)
     text, described = read_section(function.__doc__, "Args")
     for name, parameter in inspect.signature(function).parameters.items():
         kind, *wanted = get_args(hints[name]) if _is_annotated(hints[name]) else [hints[name]]
         if kind is Settings:
-            own = _flags(wanted)
+            own = [*_flags(wanted), shared["config"]]
             made[name] = load_settings, [one.name for one in own]
         elif kind is PageReader:
-            own = [*_flags(_PAGE_SETTINGS), _KEEP_GOING]
+            own = [*_flags(_PAGE_SETTINGS), shared["config"], shared["keep_going"]]
             made[name] = page_reader, [one.name for one in own]
         elif isinstance(kind, type) and is_dataclass(kind):
             own = _fields_of(kind)
@@ -133,8 +116,8 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         else:
             own = [_describe(parameter.replace(annotation=hints[name]), described)]
         spelled |= {one.name: one for one in own}  # --config may be there twice
-    if sum(one.kind is one.KEYWORD_ONLY for one in spelled.values()) >= MANY_OPTIONS:
-        spelled["help_all"] = _HELP_ALL
+    if sum(one.kind is _NAMED for one in spelled.values()) >= MANY_OPTIONS:
+        spelled["help_all"] = shared["help_all"]
     in_order = sorted(spelled.values(), key=_subject)
     signature = inspect.Signature(in_order)
 
@@ -167,9 +150,9 @@ def _is_annotated(hint: object) -> bool:
 
 
 def _flags(wanted: list[str]) -> list[inspect.Parameter]:
-    """Return the flags of the settings and panels that are wanted, and that of their file."""
+    """Return the flags of the settings and panels that are wanted."""
     own = [one for one in list_settings() if not wanted or {one.name, one.panel} & {*wanted}]
-    return [*(_flag(one) for one in own if one.flag), _CONFIG]
+    return [_flag(one) for one in own if one.flag]
 
 
 def _flag(one: Declared) -> inspect.Parameter:
@@ -187,7 +170,8 @@ def _flag(one: Declared) -> inspect.Parameter:
         metavar=one.form or None,
         rich_help_panel=one.panel,
     )
-    return _option(one.name, (list[str] if several else kind) | None, option)
+    own: Any = Annotated[(list[str] if several else kind) | None, option]
+    return inspect.Parameter(one.name, _NAMED, default=None, annotation=own)
 
 
 def _fields_of(record: Any) -> list[inspect.Parameter]:  # noqa: ANN401 - a dataclass
@@ -197,9 +181,7 @@ def _fields_of(record: Any) -> list[inspect.Parameter]:  # noqa: ANN401 - a data
     made = []
     for one in fields(record):
         default = inspect.Parameter.empty if one.default is MISSING else one.default
-        parameter = inspect.Parameter(
-            one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[one.name]
-        )
+        parameter = inspect.Parameter(one.name, _NAMED, default=default, annotation=hints[one.name])
         made.append(_describe(parameter, described, getattr(record, "panel", None)))
     return made
 
@@ -214,7 +196,7 @@ def _describe(
     kind, name = parameter.annotation, parameter.name
     kind, given = get_args(kind) if _is_annotated(kind) else (kind, None)
     own = copy(given)
-    if own is None and parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+    if own is None and parameter.kind is _NAMED:
         own = typer.Option()
     elif own is None:
         own = typer.Argument(show_default=parameter.default is not None)

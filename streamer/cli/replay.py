@@ -12,62 +12,32 @@ import msgspec
 import typer
 
 from streamer.assembly import open_engine, open_index, page_parser, reader_of
+from streamer.cli import replay_options, summary
 from streamer.cli.options import command
-from streamer.cli.progress import amount_bar, compile_with_bar, progress_bar
-from streamer.cli.replay_options import (
-    LETTERS_OPTION,
-    VERDICTS_OPTION,
-    FromTopic,
-    Handling,
-    Targets,
-)
-from streamer.cli.summary import (
-    Summary,
-    dead_share,
-    may_be_replaced,
-    print_summary,
-    summarise,
-    warnings,
-)
-from streamer.cli.terminal import Terminal
+from streamer.cli.replay_options import FromTopic, Handling, Targets
+from streamer.cli.terminal import Terminal, amount_bar, compile_with_bar, progress_bar
 from streamer.config import Settings
 from streamer.errors import InputError, SettingsError, StreamerError
 from streamer.garbage import freeze_gc
 from streamer.index.codec import unpack_settings, unpack_state
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import IndexSettings
 from streamer.pages.bytestream import STANDARD_INPUT
 from streamer.pages.identity import folder_resolver
 from streamer.pages.parse import PageParser
 from streamer.pages.tables import needs_arrow
 from streamer.panels import FIELDS, REGISTRY, RUNNING, SECURITY, SIGNATURE, TEXT, VERDICTS
+from streamer.run import output_checks, page_outputs
 from streamer.run.catalogue import Catalogue, open_catalogue
 from streamer.run.index_folder import IndexFolder
 from streamer.run.kept_tables import KeptTable
-from streamer.run.output_checks import (
-    STANDARD_OUTPUT,
-    Made,
-    check_distinct,
-    check_made,
-    check_output,
-    check_writable,
-    mark_of,
-    output_key,
-)
-from streamer.run.outputs import OutputFile, complete_output
-from streamer.run.page_outputs import (
-    DUPLICATES,
-    KEPT,
-    PAGE_OUTPUTS,
-    REVISITS,
-    TEXTS,
-    PageOutputs,
-    check_complete,
-)
-from streamer.run.parquet_verdicts import VerdictTable
-from streamer.run.reading import FileInput, Input
-from streamer.run.reference_indexes import ReferenceIndexes
-from streamer.run.replay import Outcome, Progress, Replay
+from streamer.run.output_checks import STANDARD_OUTPUT, Made, mark_of, output_key
+from streamer.run.outputs import OutputFile, write_whole
+from streamer.run.page_outputs import DUPLICATES, KEPT, PAGE_OUTPUTS, REVISITS, TEXTS, PageOutputs
+from streamer.run.read_index import ReferenceIndexes
+from streamer.run.reading import FileInput, Input, Progress
+from streamer.run.replay import Outcome, Replay
 from streamer.run.revisits import Originals
+from streamer.run.verdict_files import VerdictTable
 
 NOTHING_JUDGED = 1
 TOO_MANY_DEAD_LETTERS = 4
@@ -141,10 +111,9 @@ def replay(
         folder = stack.enter_context(open_index(targets.index, settings))
         lasting = targets.index is not None
         outcome, result = _run(folder, make_input, targets, parser, settings, handling)
-    print_summary(console, result, outcome.report.skipped_files)
+    summary.print_summary(console, result, outcome.report.skipped_files)
     if targets.summary is not None:
-        with complete_output(str(targets.summary)) as file:
-            file.write_packed(msgspec.json.format(msgspec.json.encode(result)) + b"\n")
+        write_whole(targets.summary, msgspec.json.format(msgspec.json.encode(result)) + b"\n")
     _conclude(outcome, result, handling, console, errors, lasting=lasting)
 
 
@@ -166,22 +135,26 @@ def _check(pages: Sequence[str], targets: Targets, topic: FromTopic, settings: S
     if (path := targets.summary) is not None:
         if output_key(str(path)) in {output_key(name) for name in names}:
             raise SettingsError(f"--summary {path} is an output already. Name another file.")
-        check_writable(path)
-        if not targets.overwrite and path.is_file() and not may_be_replaced(path.read_bytes()):
+        output_checks.check_writable(path)
+        if (
+            not targets.overwrite
+            and path.is_file()
+            and not summary.may_be_replaced(path.read_bytes())
+        ):
             raise SettingsError(f"{path} exists and is no summary of a run. Name another file.")
 
 
 def _conclude(
     outcome: Outcome,
-    result: Summary,
+    result: summary.Summary,
     handling: Handling,
     console: Terminal,
     errors: Terminal,
     *,
     lasting: bool,
 ) -> None:
-    """Print warnings; exit with the code of a run that is not all that was asked for."""
-    for sentence in warnings(result):
+    """Print summary.warnings; exit with the code of a run that is not all that was asked for."""
+    for sentence in summary.warnings(result):
         errors.warn(sentence)
     if outcome.interrupted:
         rest = " The same command continues from here." if lasting else ""
@@ -192,9 +165,9 @@ def _conclude(
         again = "; the same command then goes on where the good part ended" if lasting else ""
         raise InputError(f"Not read to the end: {each}. Put whole files in their place{again}.")
     allowed = handling.fail_on_dead_letters
-    if allowed is not None and dead_share(result) > allowed:
+    if allowed is not None and summary.dead_share(result) > allowed:
         errors.fail(
-            f"{dead_share(result):.2%} of the records are dead letters, more than "
+            f"{summary.dead_share(result):.2%} of the records are dead letters, more than "
             f"--fail-on-dead-letters {allowed:g} allows."
         )
         raise typer.Exit(TOO_MANY_DEAD_LETTERS)
@@ -218,7 +191,7 @@ def _file_input(
     outputs = [*targets.files(), *([str(targets.summary)] if targets.summary else [])]
     is_own = _own_files(given, [*outputs, *map(mark_of, outputs), targets.index])
     sources = [source for source in found if not is_own(source.name)]
-    check_distinct(outputs, [source.name for source in sources if source.is_regular])
+    output_checks.check_distinct(outputs, [source.name for source in sources if source.is_regular])
     complete = handling.complete or targets.index is None
 
     def make(_fingerprint: str) -> tuple[Input, AbstractContextManager[Progress]]:
@@ -257,10 +230,10 @@ def _outputs(
     """
     index, overwrite = targets.index, targets.overwrite
     for name, known in wanted.items():
-        check_output(name, known, index=index, overwrite=overwrite)
+        output_checks.check_output(name, known, index=index, overwrite=overwrite)
     for name, states in made.items():
         needs_arrow()
-        check_made(name, states, index=index, overwrite=overwrite)
+        output_checks.check_made(name, states, index=index, overwrite=overwrite)
     with ExitStack() as stack:
         opened = []
         for name, known in wanted.items():
@@ -292,13 +265,13 @@ def _run(
     parser: PageParser,
     settings: Settings,
     handling: Handling,
-) -> tuple[Outcome, Summary]:
+) -> tuple[Outcome, summary.Summary]:
     names = targets.outputs(folder.path.parent if targets.index is None else None)
     catalogue = open_catalogue(folder.store, folder.path)
     catalogue.move(targets.moved or ())
     pages, bar = make_input(folder.fingerprint)
     wanted = {name: catalogue.known_length(name) for name in names.values()}
-    check_complete(catalogue, names, with_text=targets.with_text)
+    page_outputs.check_complete(catalogue, names, with_text=targets.with_text)
     made = {name: catalogue.made.get(output_key(name), ()) for name in targets.made.values()}
     tables = {
         option: KeptTable(
@@ -328,12 +301,13 @@ def _run(
             job = Replay(engine, settings.signing_threads, keep_going=handling.keep_going)
             freeze_gc()
             with _stopping_by_signals(job), bar as report:
-                verdicts, dead_letters = outputs[VERDICTS_OPTION], outputs.get(LETTERS_OPTION)
+                verdicts = outputs[replay_options.VERDICTS_OPTION]
+                dead_letters = outputs.get(replay_options.LETTERS_OPTION)
                 outcome = job.run(pages, verdicts, dead_letters, report, records)
-            verdict_table = VerdictTable(targets.verdicts, Path(names[VERDICTS_OPTION]))
+            verdict_table = VerdictTable(targets.verdicts, Path(verdicts.name))
             files = [tables.get(option, verdict_table) for option in targets.made]
             _make_files(targets, files, catalogue, job)
-    return outcome, summarise(outcome, catalogue, engine.judge, folder)
+    return outcome, summary.summarise(outcome, catalogue, engine.judge, folder)
 
 
 def _make_files(
@@ -349,7 +323,9 @@ def _make_files(
 
     def claim(name: str, part: Path) -> None:
         """Let the index know a file before it is there; refuse one that has come meanwhile."""
-        check_made(name, catalogue.made.get(output_key(name), ()), index=index, overwrite=overwrite)
+        output_checks.check_made(
+            name, catalogue.made.get(output_key(name), ()), index=index, overwrite=overwrite
+        )
         if catalogue.note_made(name, part) and index is not None:
             job.flush_again()
 

@@ -11,14 +11,9 @@ from streamer.compression import is_parquet, is_table_name
 from streamer.errors import SettingsError
 from streamer.pages.remote import is_remote
 from streamer.panels import FIELDS, KAFKA, OUTPUTS
+from streamer.run import output_checks
 from streamer.run.kept_tables import TEXTS_SUFFIX
-from streamer.run.output_checks import (
-    LINES_SUFFIX,
-    ROWS_SUFFIX,
-    check_ending,
-    is_opened,
-    output_key,
-)
+from streamer.run.output_checks import LINES_SUFFIX, ROWS_SUFFIX, output_key
 from streamer.run.page_outputs import DUPLICATES, KEPT, REVISITS, TEXTS
 
 VERDICTS_OPTION, LETTERS_OPTION = "verdicts", "dead-letters"
@@ -62,7 +57,7 @@ class Targets:
     def _list_given(self) -> dict[str, str]:
         """Return the names of the outputs as given, by their options."""
         dead_letters = self.dead_letters
-        if dead_letters is None and not is_opened(self.verdicts):
+        if dead_letters is None and not output_checks.is_opened(self.verdicts):
             dead_letters = f"{self.verdicts}.dead.jsonl"
         options = {
             VERDICTS_OPTION: self.verdicts,
@@ -110,9 +105,11 @@ class Targets:
         for (one, its), (other, name) in itertools.combinations(claimed, 2):
             if one != other and output_key(its) == output_key(name):
                 raise SettingsError(f"--{one} and --{other} must be different files.")
-        check_ending(VERDICTS_OPTION, named[VERDICTS_OPTION], ".jsonl", ".csv", ".parquet")
+        output_checks.check_ending(
+            VERDICTS_OPTION, named[VERDICTS_OPTION], ".jsonl", ".csv", ".parquet"
+        )
         if LETTERS_OPTION in named:
-            check_ending(LETTERS_OPTION, named[LETTERS_OPTION], ".jsonl")
+            output_checks.check_ending(LETTERS_OPTION, named[LETTERS_OPTION], ".jsonl")
         return named
 
     def files(self) -> list[str]:

@@ -13,12 +13,11 @@ import typer
 
 from streamer.assembly import page_parser
 from streamer.cli.options import Overwrite, command
-from streamer.cli.progress import compile_with_bar
-from streamer.cli.terminal import Terminal, figures
+from streamer.cli.terminal import Terminal, compile_with_bar, figures
 from streamer.config import Settings
 from streamer.errors import InputError, SettingsError, needs_extra
 from streamer.panels import FIELDS, SIGNATURE, TEXT, VERDICTS
-from streamer.run.page_reader import PageReader
+from streamer.run.reading import PageReader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,10 +11,9 @@ from streamer.model import Change
 from streamer.run.catalogue import Catalogue
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import Judge
-from streamer.run.large_clusters import LargeCluster, SharedText
-from streamer.run.page_reader import describe_skipped, name_first
+from streamer.run.reading import describe_skipped, name_first
 from streamer.run.replay import Outcome
-from streamer.run.totals import Totals
+from streamer.run.totals import LargeCluster, SharedText, Totals
 
 MOST = 0.5
 LARGE_CLUSTERS_SHOWN = SHARED_TEXTS_SHOWN = 10

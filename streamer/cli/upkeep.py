@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from streamer.cli.options import Overwrite, command, quiet_connection_of
-from streamer.cli.progress import amount_bar, compile_with_bar
+from streamer.cli.terminal import amount_bar, compile_with_bar
 from streamer.config import Settings
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable, StreamerError
 from streamer.index.forgetting import BEFORE, HOST, URL, terms_of
@@ -32,14 +32,8 @@ from streamer.run.output_checks import check_new
 from streamer.stored.forget import forget as forget_pages
 from streamer.stored.opening import has_index
 from streamer.stored.store import Store
-from streamer.upkeep.pages_of_verdicts import (
-    KeptSelection,
-    RefOf,
-    WantedPages,
-    parse_carried,
-    refs_of_files,
-    refs_of_topic,
-)
+from streamer.upkeep import pages_of_verdicts
+from streamer.upkeep.pages_of_verdicts import KeptSelection, RefOf, WantedPages, parse_carried
 from streamer.upkeep.snapshots import SnapshotFolder, take_snapshot
 
 
@@ -167,7 +161,7 @@ class ByVerdicts:
                 f"--dependents {self.dependents} is a file of --verdicts. Name another."
             )
         if self.dependents:
-            check_new(self.dependents, overwrite=self.overwrite)
+            check_new([self.dependents], overwrite=self.overwrite)
         wanted = WantedPages(parse_carried(self.carried or ()), self.source or (), terms)
         if not asks:
             return [*terms]
@@ -243,11 +237,11 @@ def _forget_in_folder(
     if not has_index(index):
         raise StoreUnavailable(f"There is no index in {index}. Name the folder given as --index.")
     with closing(Store.open(store_folder(index), writable=not dry_run)) as store:
-        own, ref_of = "", refs_of_topic(settings.input_topic)
+        own, ref_of = "", pages_of_verdicts.refs_of_topic(settings.input_topic)
         if meta := store.meta:
             own = str(meta.identity["fingerprint"])
             if read_position(meta.owner) is None:
-                ref_of = refs_of_files(read_catalogue(store, meta))
+                ref_of = pages_of_verdicts.refs_of_files(read_catalogue(store, meta))
             elif not dry_run:
                 raise StoreMismatch(
                     f"The index {index} is a worker's shard: its log would bring the pages back. "
@@ -265,7 +259,7 @@ def _forget_in_log(
     names = Names(settings.index_name, settings.input_topic)
     connection = quiet_connection_of(settings)
     own = asyncio.run(fingerprint_of_log(connection, names)) if chosen.verdicts else ""
-    wanted = chosen.with_selected(terms, refs_of_topic(names.pages), own)
+    wanted = chosen.with_selected(terms, pages_of_verdicts.refs_of_topic(names.pages), own)
     if wait_s is None:
         with amount_bar("reading the log", None):
             return asyncio.run(count_in_log(connection, names, wanted, settings.also))

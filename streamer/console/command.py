@@ -27,7 +27,7 @@ from streamer.kafka.topics import Names
 from streamer.panels import SECURITY
 from streamer.run.index_folder import shard_folders
 from streamer.run.output_checks import is_table
-from streamer.run.page_reader import PageReader
+from streamer.run.reading import PageReader
 from streamer.stored.opening import has_index
 
 TOKEN_VARIABLE = "STREAMER_CONSOLE_TOKEN"  # noqa: S105 - its name

@@ -118,7 +118,7 @@ def _read_lines(path: Path, position: int) -> Iterator[bytes]:
         InputError: it is damaged, or ends within a line (`CutOff`).
     """
     if is_parquet(path.name):
-        from streamer.run.parquet_verdicts import lines_of_parquet  # noqa: PLC0415 - 100 MB
+        from streamer.run.verdict_files import lines_of_parquet  # noqa: PLC0415 - 100 MB
 
         for line in lines_of_parquet(path):
             if position <= 0:

@@ -19,7 +19,7 @@ from streamer.console.index import IndexFacts
 from streamer.console.queries import CodeRow, HostRow, InputState, SimilarityBar, VerdictCount
 from streamer.console.state import FoldState, PartitionLag
 from streamer.errors import StreamerError
-from streamer.run.large_clusters import SHARE_MIN, SUSPECT_PAGES_MIN, suspicion
+from streamer.run.totals import SHARE_MIN, SUSPECT_PAGES_MIN, suspicion
 
 Slot = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
 _SHOWN = 5  # of a list

@@ -20,7 +20,7 @@ from streamer.console.overview import CrawlState
 from streamer.console.routes import MENU, Route
 from streamer.errors import needs_extra
 from streamer.run.explanation import place_name
-from streamer.run.table import Cell, write_table
+from streamer.run.verdict_files import Cell, write_table
 from streamer.version import __version__
 from streamer.web_server import STYLE
 

@@ -26,8 +26,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from streamer.index.messages import IndexSettings
 from streamer.index.ports import NO_HORIZON, Horizon
-from streamer.index.settings import IndexSettings
 
 
 class PendingForget(msgspec.Struct):

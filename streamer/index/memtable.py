@@ -148,9 +148,7 @@ class Memtable:
         )
 
     def _columns(self) -> Sequence[npt.NDArray[Any]]:
-        return (
-            self.refs, self.rows, self.keys, self.masks, self.sketches, self.states, self.times,
-        )  # fmt: skip
+        return self.refs, *self.columns()[:-1]
 
     def reserve(self, entries: int) -> None:
         """Make room for so many more entries, by doubling where the memtable may not be flushed."""

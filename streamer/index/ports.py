@@ -11,8 +11,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.messages import Columns, Keys, NamedIndex, NearMiss, Pages, Times
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import Columns, IndexSettings, Keys, NamedIndex, NearMiss, Pages, Times
 
 BEFORE_ALL = -(1 << 62)  # a time
 

@@ -21,11 +21,10 @@ from streamer.index.batch import Batch, fetch_candidates, key_masks
 from streamer.index.forgetting import Forgetting, Terms
 from streamer.index.log_time import LogTime
 from streamer.index.memtable import FLUSHED, KEPT, Memtable
-from streamer.index.messages import Forget, Items, Keys, Output, Pages, Record, Verdicts
+from streamer.index.messages import Forget, IndexSettings, Items, Keys, Pages, Record, Verdicts
 from streamer.index.ports import Found, Hits, Horizon, KeptRows, Lookup, Nearest, References
 from streamer.index.postings import ROWS_MAX
 from streamer.index.rule import Arrivals, Limits, StoredHits
-from streamer.index.settings import MACHINE_VERSION, Corpus, IndexSettings
 from streamer.index.url_versions import Compared, Tracking, UrlVersions
 
 Places = npt.NDArray[np.int64]
@@ -33,7 +32,7 @@ ROWS_AHEAD_MAX = 4096  # of one batch, about a MiB; crowded buckets can lead to 
 _NO_LIMIT = 1 << 61  # of ages, and of rows: a time less this is after BEFORE_ALL
 
 
-def missing_reference(corpus: Corpus) -> str:
+def missing_reference(corpus: messages.Corpus) -> str:
     """Return the sentence about another index that the log names and this process does not have."""
     return (
         f"The pages from here on are compared with the index {corpus.name}, as it was with the "
@@ -86,7 +85,7 @@ class Shard:
 
     # ---- records ------------------------------------------------------------------------------
 
-    def apply(self, record: Record, found: Found | None = None) -> Output | None:
+    def apply(self, record: Record, found: Found | None = None) -> messages.Output | None:
         """Take one record of the log; return the verdicts on its pages, if it has new ones.
 
         `found` is what `look_up` gave for its pages, however long ago.
@@ -113,7 +112,7 @@ class Shard:
             self.missing.pop(source, None)
         return int(np.searchsorted(record.numbers, position))
 
-    def _apply_items(self, items: Items, first: int, found: Found | None) -> Output | None:
+    def _apply_items(self, items: Items, first: int, found: Found | None) -> messages.Output | None:
         if isinstance(items, IndexSettings):
             self._configure(items)
         elif isinstance(items, Forget):
@@ -121,17 +120,17 @@ class Shard:
         elif first < len(items):
             block = self._judge(items.take(range(first, len(items))) if first else items, found)
             start, self.verdicts = self.verdicts, self.verdicts + len(block)
-            return Output(start, block)
+            return messages.Output(start, block)
         return None
 
     def _configure(self, settings: IndexSettings) -> None:
         if self._before is not None:
             (self.settings, self._horizon), self._before = self._before, None
-        if settings.version != MACHINE_VERSION:
+        if settings.version != messages.MACHINE_VERSION:
             raise StoreMismatch(
                 f"The log asks for version {settings.version} of the state machine, this one is "
-                f"{MACHINE_VERSION}. Run the version of streamer that wrote it, or begin a new "
-                "index."
+                f"{messages.MACHINE_VERSION}. Run the version of streamer that wrote it, or begin "
+                "a new index."
             )
         self._horizon = self.horizon
         self.settings = settings

@@ -30,9 +30,8 @@ import numpy.typing as npt
 
 from streamer.index.codec import URLS, Entry, entry_key
 from streamer.index.forgetting import Forgetting, Terms
-from streamer.index.messages import Pages, Times
+from streamer.index.messages import IndexSettings, Pages, Times
 from streamer.index.ports import FlushedUrls, FoundUrls, Horizon
-from streamer.index.settings import IndexSettings
 from streamer.model import SIMILARITY_ONE, Change
 from streamer.sketch.method import sketch_similarity
 from streamer.sketch.resemblance import SKETCH_WORDS

@@ -31,7 +31,7 @@ from streamer.kafka.owner import Outlet, Owner, Packed
 from streamer.kafka.role_metrics import ShardMetrics
 from streamer.kafka.tasks import Fail, fail_on_error
 from streamer.metrics import Stage
-from streamer.run.large_clusters import SharedTexts
+from streamer.run.totals import SharedTexts
 
 CHUNKS_BEHIND = 4  # applied, and not all of it published yet
 

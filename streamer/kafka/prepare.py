@@ -14,8 +14,7 @@ from aiokafka.errors import GroupAuthorizationFailedError, KafkaError
 
 from streamer.config import Settings
 from streamer.errors import InputError, StoreMismatch, StreamerError
-from streamer.index.messages import config_record
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import IndexSettings, config_record
 from streamer.kafka import topics
 from streamer.kafka.publisher import Publisher
 from streamer.kafka.reader import Reader

@@ -24,7 +24,7 @@ from streamer.model import Page
 from streamer.pages.chunk import Chunk, PageBatch
 from streamer.pages.files import Source
 from streamer.pages.mapping import MessageValue
-from streamer.run.page_reader import PageReader
+from streamer.run.reading import PageReader
 from streamer.text.visible import ESCAPED, HTML, visible_text
 
 BATCHES_WAITING = 32

@@ -21,8 +21,7 @@ import structlog
 from faust.types import TP
 
 from streamer.errors import StoreMismatch
-from streamer.index.messages import CONFIG, config_record
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import CONFIG, IndexSettings, config_record
 from streamer.kafka.checkpoint import Checkpoint
 from streamer.kafka.faust_chunks import ChunkApp, ChunkConsumer, ChunkSchema, Start
 from streamer.kafka.gauge import ANSWER, GAUGE, REPEAT_SECONDS, Answer, Gauge, pack

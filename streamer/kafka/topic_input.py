@@ -32,8 +32,7 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
 from streamer.errors import InputError, SettingsError, StreamerError
 from streamer.index.forgetting import ASK
-from streamer.index.messages import FORGET, Forget, Pages, Tombstone, source_name
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import FORGET, Forget, IndexSettings, Pages, Tombstone, source_name
 from streamer.kafka.connection import Connection
 from streamer.kafka.reader import (
     FETCH_BYTES_MAX,

@@ -9,8 +9,7 @@ the verdicts are then the worker's, byte for byte.
 from collections.abc import Iterator, Mapping
 
 from streamer.errors import InputError, StoreMismatch
-from streamer.index.messages import Forget
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import Forget, IndexSettings
 from streamer.kafka.reader import BYTES_MAX, RECORDS_MAX
 from streamer.kafka.topic_input import Interval, LogOrder, PageTopic, Range
 from streamer.kafka.topics import Names

@@ -20,8 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import StoreMismatch
-from streamer.index.messages import Forget, Items, Pages, Record, Term
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import Forget, IndexSettings, Items, Pages, Record, Term
 from streamer.sketch.resemblance import SKETCH_WORDS
 
 WIRE_VERSION = 7  # a record of another one is refused

@@ -198,8 +198,10 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
         for number in self._by_path[identity.path]:
             entry = self.entries[number]
             if entry.identity:
-                if source.remote is None:  # else its records are compared when they are read
-                    _check_same(entry, source)
+                # Of others the records are compared when they are read.
+                if not (source.remote or source.is_converted() or _is_continued(entry, source)):
+                    what = "its beginning or its size is another than then"
+                    raise StoreMismatch(describe_change(source.name, what))
                 self.to_change(number)
                 entry.finished, entry.identity = False, known
                 return number
@@ -359,13 +361,6 @@ def _is_continued(entry: SourceEntry, source: Source) -> bool:
     if entry.identity is None:
         return True
     return FileIdentity(entry.path, *entry.identity).is_continued_by(source.name)
-
-
-def _check_same(entry: SourceEntry, source: Source) -> None:
-    """Raise StoreMismatch where a file's beginning differs; not of a compressed file."""
-    if not source.is_converted() and not _is_continued(entry, source):
-        what = "its beginning or its size is another than then"
-        raise StoreMismatch(describe_change(source.name, what))
 
 
 def _begins_alike(heads: list[Mark], head: bytes) -> bool:

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import InputError, StoreMismatch, on_failure
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import IndexSettings
 from streamer.model import SIMILARITY_ONE, Basis, Location
 from streamer.rules import rule_for
 from streamer.run.read_index import PAGES_TOPIC, ReadIndex

@@ -21,14 +21,14 @@ from streamer.errors import StoreUnavailable, StreamerError
 from streamer.index import messages
 from streamer.index.codec import Entry
 from streamer.index.memtable import HEAD_PAGES, KEPT
+from streamer.index.messages import IndexSettings
 from streamer.index.ports import FlushedRows, Found
-from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
 from streamer.metrics import Stage
 from streamer.model import SOURCES_MAX
 from streamer.pages.chunk import Chunk, PageBatch
 from streamer.run.index_folder import Identity, IndexFolder
-from streamer.run.reference_indexes import ReferenceIndexes
+from streamer.run.read_index import ReferenceIndexes
 from streamer.stored.forget import sweep
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.store import Store

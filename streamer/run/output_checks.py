@@ -9,7 +9,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
 
 from streamer.compression import is_parquet, is_table_name
@@ -132,11 +132,16 @@ def check_output(
         )
 
 
-def check_new(name: str, *, overwrite: bool) -> None:
-    """Raise SettingsError if an output of no index cannot be written, or is there already."""
-    check_output(name, None, index=None, overwrite=overwrite)
-    if name != STANDARD_OUTPUT:
-        check_writable(Path(name))
+def check_new(names: Sequence[str], inputs: Iterable[str] = (), *, overwrite: bool) -> None:
+    """Raise SettingsError if an output of no index cannot be written, or is there already.
+
+    None may be another output, or an input.
+    """
+    check_distinct(names, inputs)
+    for name in names:
+        check_output(name, None, index=None, overwrite=overwrite)
+        if name != STANDARD_OUTPUT:
+            check_writable(Path(name))
 
 
 def check_made(name: str, made: Iterable[Made], *, index: Path | None, overwrite: bool) -> None:

@@ -263,6 +263,16 @@ def complete_output(name: str, claim: Claim | None = None) -> Iterator[OutputFil
         part.unlink(missing_ok=True)
 
 
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file that an option has named, whole or not at all.
+
+    Raises:
+        SettingsError: it cannot be written.
+    """
+    with complete_output(str(path)) as file:
+        file.write_packed(data)
+
+
 class OutputSink(io.RawIOBase):
     """An output as a file object that can be appended to."""
 

@@ -17,32 +17,28 @@ from functools import partial
 from pathlib import Path
 
 from streamer.errors import SettingsError
-from streamer.index.messages import Verdicts
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import IndexSettings, Verdicts
 from streamer.model import page_ref, split_ref
 from streamer.pages.bytestream import Mark
 from streamer.pages.chunk import Chunk, PageBatch
 from streamer.run import stages
+from streamer.run import totals as counts
 from streamer.run.engine import Engine, Prepared
 from streamer.run.first_records import FirstRecords
 from streamer.run.judge import FILES
 from streamer.run.kept_tables import text_reader
 from streamer.run.known_archives import KnownArchives
-from streamer.run.large_clusters import LargeCluster, LargeClusters, SharedText, SharedTexts
 from streamer.run.output_checks import is_table
 from streamer.run.outputs import OutputFile
 from streamer.run.page_outputs import PageOutputs, role_of
 from streamer.run.reading import Checked, Forgotten, Input, InputReport, Pause, SourceEnd, Step
 from streamer.run.revisits import Pairs, duplicate_records, originals_of, pairs_of
 from streamer.run.small_files import Parsed, file_alone, gather_small_files, split_by_source
-from streamer.run.table import has_near_columns, table_head, table_lines
-from streamer.run.totals import LostText, Totals
+from streamer.run.verdict_files import has_near_columns, table_head, table_lines
 
 BLOCKS_BEHIND = 32  # judged and not yet written,
 PAGES_BEHIND = 8  # or so many, where they have the pages of chunks of up to 8 MiB
 _NO_PAGE_OUTPUTS = PageOutputs({})
-
-
 Progress = Callable[[int, int], None]  # amount read of all sources, records judged
 
 
@@ -59,13 +55,13 @@ class Outcome:
         wrong_dates: pages dated too late to be believed.
     """
 
-    totals: Totals = field(default_factory=Totals)
+    totals: counts.Totals = field(default_factory=counts.Totals)
     seconds: float = 0.0
     interrupted: bool = False
     report: InputReport = field(default_factory=InputReport)
     examples: dict[str, str] = field(default_factory=dict)
-    large_clusters: list[LargeCluster] = field(default_factory=list)
-    shared_texts: list[SharedText] = field(default_factory=list)
+    large_clusters: list[counts.LargeCluster] = field(default_factory=list)
+    shared_texts: list[counts.SharedText] = field(default_factory=list)
     missing_fields: list[str] = field(default_factory=list)
     wrong_dates: int = 0
 
@@ -88,9 +84,9 @@ class Replay:
         self._mapping = mapping.id
         self._first = FirstRecords(mapping, keep_going=keep_going)
         self._archives = KnownArchives(engine.judge.store)
-        self._clusters = LargeClusters()  # is the writing thread's
-        self._shared = SharedTexts()  # so is this
-        self._lost = LostText()
+        self._clusters = counts.LargeClusters()  # is the writing thread's
+        self._shared = counts.SharedTexts()  # so is this
+        self._lost = counts.LostText()
         self.begun = False  # something of this run is in the index and the outputs
         self._outcome = Outcome()
         self._writing: deque[Future[None]] = deque()
@@ -285,16 +281,16 @@ class Replay:
         source, start, end, numbers = chunk.source, chunk.start, chunk.end, None
         if chunk.parts or not self._catalogue.entries[source].topic_id:
             source, (start, end, numbers) = FILES, self._judge.next_numbers(chunk, batch)
-        each = (self._catalogue.totals, self._outcome.totals)
+        each = self._catalogue.totals, self._outcome.totals
         counted = None if chunk.parts else chunk.source  # of a few pages there is no large cluster
         blocks = self._judge.judge(source, start, end, pages, found, numbers, chunk.tombstones)
         self._page_outputs.note_kept(prepared.originals, blocks)
         for block in blocks:
             self._write_block(counted, prepared, block)
-            for totals in each:
-                totals.add_verdicts(block)
-        for totals in each:
-            totals.add_batch(batch)
+            for one in each:
+                one.add_verdicts(block)
+        for one in each:
+            one.add_batch(batch)
         self._note_examples(chunk, parsed, batch)
         self._lost.add(self._name_of(parsed[0].source), batch.lost)
         for own in parsed:

@@ -24,10 +24,9 @@ import numpy as np
 
 from streamer import kernel
 from streamer.index.ask import verdict_on
-from streamer.index.messages import Pages
+from streamer.index.messages import IndexSettings, Pages
 from streamer.index.postings import Probed, Shape, explain, unpack
 from streamer.index.rule import mark_doubtful, matching_pairs, nearest_rows
-from streamer.index.settings import IndexSettings
 from streamer.kernel import FOLDER, KERNELS
 from streamer.machine import uint64
 from streamer.model import SIMILARITY_ONE
@@ -38,9 +37,9 @@ from streamer.pages.parse import PageParser
 from streamer.pages.table_lines import Cells, json_objects
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
-from streamer.run.large_clusters import unite
 from streamer.run.page_texts import TextReader
 from streamer.run.stages import sign
+from streamer.run.totals import unite
 from streamer.sketch.hash_sets import decide_similarity, pack_set
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.resemblance import SKETCH_WORDS

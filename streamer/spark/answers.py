@@ -12,9 +12,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of its documents n
 from streamer.index.messages import NearMiss, Pages, Verdicts
 from streamer.index.rule import CONTENT, SIGNATURE, TOO_SHORT
 from streamer.run.index_folder import identity_of
-from streamer.run.parquet_verdicts import batch_of, verdict_schema
 from streamer.run.stages import verdicts
-from streamer.run.table import cells
+from streamer.run.verdict_files import batch_of, cells, verdict_schema
 from streamer.spark.signing import Batches, Job, map_rows
 
 if TYPE_CHECKING:

@@ -30,8 +30,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamer.errors import needs_extra
+from streamer.index.messages import IndexSettings, Leasts
 from streamer.index.rule import IN_DOUBT, UNKNOWN, mark_doubtful, nearest_rows
-from streamer.index.settings import IndexSettings, Leasts
 from streamer.sketch.hash_sets import set_similarity
 from streamer.sketch.resemblance import SKETCH_WORDS
 from streamer.sketch.scopes import Keys

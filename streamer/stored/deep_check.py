@@ -5,9 +5,8 @@ opens it. So it is enough to ask for every entry.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -22,7 +21,6 @@ from streamer.stored.witness import read_places
 _DAMAGES_MAX = 20  # reported for each part: more would add nothing
 
 Progress = Callable[[int], None]
-Result = TypeVar("Result")
 
 
 class Finding(msgspec.Struct):
@@ -95,26 +93,24 @@ class _Check:
         note = read_note(self._store)
         finding = Finding("frozen keys", 0)
         for generation in note.generations:
-            try:
+            with _noting(finding):
                 for size in read_generation(self._store, generation):
                     self._advance(finding, size)
-            except StoreDamaged as error:
-                _note(finding, error.what)
         return [finding] if note.generations else []
 
     def _urls(self) -> list[Finding]:
         """Read all versions of URLs, if there are any."""
         finding = Finding("versions of URLs", 0)
-        try:
+        with _noting(finding):
             for key, version in self._store.scan_urls():
                 self._advance(finding, len(key) + len(version))
-        except StoreDamaged as error:
-            _note(finding, error.what)
         return [finding] if finding.size or finding.damage else []
 
     def _keys(self, finding: Finding) -> Iterator[row_blocks.RowKeys]:
         for block in self._store.key_blocks:
-            part = _try(finding, self._store.read_keys, range(block, block + 1), whole=False)
+            part = None
+            with _noting(finding):
+                part = self._store.read_keys(range(block, block + 1), whole=False)
             if part is not None:
                 self._advance(finding, 5 * part.keys.size + 6 * len(part.rows))
                 yield part
@@ -125,7 +121,8 @@ class _Check:
             rows = row_blocks.rows_at(part.slots, self._store.row_blocks)
         except StoreDamaged:
             for number in np.unique(part.slots // row_blocks.ROWS_A_BLOCK).tolist():
-                _try(finding, self._store.row_blocks, [number])
+                with _noting(finding):
+                    self._store.row_blocks([number])
             return
         self._advance(finding, len(rows.data) - len(row_blocks.PADDING))
         marks = row_blocks.gather_marks(rows, part.keys.shape[1])
@@ -137,8 +134,8 @@ class _Check:
     def _sets(self, part: row_blocks.RowKeys, finding: Finding) -> None:
         """Read the sets of shingles of a block of keys, if there are any."""
         for slot in part.slots.tolist() if self._store.has_shingles else ():
-            found = _try(finding, self._store.shingles, [slot])
-            self._advance(finding, sum(map(len, found or ())))
+            with _noting(finding):
+                self._advance(finding, sum(map(len, self._store.shingles([slot]))))
 
     def _advance(self, finding: Finding, size: int) -> None:
         finding.size += size
@@ -146,15 +143,13 @@ class _Check:
         self._progress(self._read)
 
 
-def _try(
-    finding: Finding, read: Callable[..., Result], *what: object, **how: object
-) -> Result | None:
-    """Return what is read; None where it is damaged, which is noted."""
+@contextmanager
+def _noting(finding: Finding) -> Iterator[None]:
+    """Note damage that is met, and go on after it."""
     try:
-        return read(*what, **how)
+        yield
     except StoreDamaged as error:
         _note(finding, error.what)
-        return None
 
 
 def _note(finding: Finding, damage: str) -> None:

@@ -24,19 +24,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from streamer.index.postings import (
-    SEGMENTS,
-    TAG_BITS,
-    Keys,
-    Places,
-    Postings,
-    filled,
-    home_of,
-    rows_before,
-    segment_of,
-    segment_words,
-    tag_of,
-)
+from streamer.index import postings
+from streamer.index.postings import SEGMENTS, TAG_BITS, Keys, Places, home_of, segment_of, tag_of
 from streamer.kernel import inline_kernel, kernel
 from streamer.machine import int64, prefetch, put_word, uint64, word_at
 
@@ -200,51 +189,51 @@ class KeyTable:
         """Return the bytes of its segments."""
         return 8 * int(self._ends.sum())
 
-    def fill(self, parts: Sequence[Postings], segments: range, expected: int) -> None:
+    def fill(self, parts: Sequence[postings.Postings], segments: range, expected: int) -> None:
         """Take the postings of parts in some segments; a part's need not be in order.
 
         The table is to have `expected` in the end, for which it has room at once.
         """
-        for segment, words in zip(segments, segment_words(parts, segments), strict=True):
+        for segment, words in zip(segments, postings.segment_words(parts, segments), strict=True):
             count = int(self._counts[segment]) + len(words)
             slots = slots_for(segment, max(count, expected // SEGMENTS))
             self._grow(segment, words, max(slots, int(self._slots[segment])), _MARGIN)
 
-    def add(self, postings: Postings, segments: range) -> None:
+    def add(self, new: postings.Postings, segments: range) -> None:
         """Add the postings of some segments, which are in order."""
-        words, starts = postings
-        done, new = np.zeros(SEGMENTS, np.int64), np.diff(starts)
+        words, starts = new
+        done, counts = np.zeros(SEGMENTS, np.int64), np.diff(starts)
         for segment in segments:
-            count = int(self._counts[segment] + new[segment])
+            count = int(self._counts[segment] + counts[segment])
             if count > _LOAD_MAX * self._slots[segment]:
                 added = words[starts[segment] : starts[segment + 1]]
                 self._grow(segment, added, slots_for(segment, count), _MARGIN)
-                done[segment] = new[segment]
+                done[segment] = counts[segment]
         left = list(segments)
         while left:
             columns = self._addresses, self._slots, self._ends, self._counts
             insert(columns, words, starts, segments.start, segments.stop, done)
-            left = [segment for segment in segments if done[segment] < new[segment]]
+            left = [segment for segment in segments if done[segment] < counts[segment]]
             for segment in left:  # many words have the greatest tags: more room after them
                 slots = int(self._slots[segment])
                 margin = 2 * (int(self._ends[segment]) - slots)
                 self._grow(segment, words[:0], slots, margin)
 
-    def words(self, segments: range) -> Postings:
+    def words(self, segments: range) -> postings.Postings:
         """Return the postings of some segments, in order; starts are theirs, and the end."""
         part = slice(segments.start, segments.stop)
         starts = np.append(0, np.cumsum(self._counts[part]))
         words = np.empty(int(starts[-1]) + 1, np.uint64)
         for segment, start in zip(segments, starts.tolist(), strict=False):
             read_words(self._addresses[segment], self._ends[segment], words[start:], False)
-        return Postings(words[:-1], starts)
+        return postings.Postings(words[:-1], starts)
 
     def drop(self, rows: tuple[int, int], segments: range) -> None:
         """Remove the postings of rows before the first from some segments; others end before it."""
         for segment in segments:
             words = self._empty(segment, int(self._counts[segment]))
             numbers = (words & np.uint64(0xFFFFFFFF)).astype(np.int64)
-            left = words[rows_before(rows[1], numbers) >= rows[0]]
+            left = words[postings.rows_before(rows[1], numbers) >= rows[0]]
             self._counts[segment] = 0
             self._resize(segment, slots_for(segment, len(left)), _MARGIN)
             self._grow(segment, left, int(self._slots[segment]), _MARGIN)
@@ -281,7 +270,9 @@ class KeyTable:
     def find(self, keys: Keys) -> tuple[Places, Places]:
         """Return (the place of a key, a row's number in its word) for each posting, by place."""
         columns = self._addresses, self._slots
-        places, rows = filled(2, len(keys), lambda out: find(*columns, keys, out[0], out[1]))
+        places, rows = postings.filled(
+            2, len(keys), lambda out: find(*columns, keys, out[0], out[1])
+        )
         return places, rows
 
 

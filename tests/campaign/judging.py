@@ -17,7 +17,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from streamer.errors import StreamerError
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import IndexSettings
 from streamer.model import SIMILARITY_ONE
 from streamer.pages.chunk import Chunk, PageBatch
 from streamer.pages.files import Source

@@ -31,9 +31,9 @@ from streamer.console.fold import Fold
 from streamer.console.view import VerdictView
 from streamer.index.messages import Verdicts
 from streamer.model import Location
-from streamer.run.parquet_verdicts import VerdictTable
+from streamer.run.verdict_files import VerdictTable
 from streamer.run.stages import verdict_lines
-from streamer.run.table import table_head, table_lines
+from streamer.run.verdict_files import table_head, table_lines
 from tests.helpers.signed_pages import EMPTY_SKETCH, made_pages
 
 pages = made_pages([[1], [1]], [EMPTY_SKETCH] * 2, tokens=3)

@@ -5,20 +5,25 @@ What a test then takes away, adds or alters, the audit must notice.
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 from streamer.analysis.audit.facts import AuditReport, AuditTarget
-from streamer.analysis.audit.verify import IndexAudit
-from streamer.index.messages import Pages, Record, Verdicts, config_record, source_name
-from streamer.index.settings import IndexSettings
+from streamer.analysis.audit.verify import Ends, audit_all
+from streamer.index.messages import (
+    IndexSettings,
+    Pages,
+    Record,
+    Verdicts,
+    config_record,
+    source_name,
+)
 from streamer.index.shard import Shard
 from streamer.kafka.dead_letters import dead_letter_message
 from streamer.kafka.owner import topic_locator, verdict_messages
@@ -81,23 +86,18 @@ class SmallIndex:
             NAMES, IDENTITY, BANDS, {p: (0, end) for p, end in ends.items()}, VERDICT_PARTITIONS,
             self.signed, [self.applied], PageParser(),
         )  # fmt: skip
-        with TemporaryDirectory() as folder:
-            return self._feed(IndexAudit(replace(target, **changed), Path(folder)))
+        topics = {
+            NAMES.log(0): [Message(0, at, None, data) for at, data in enumerate(self.log)],
+            NAMES.verdicts: self.verdicts, NAMES.dead_letters: self.dead_letters,
+            NAMES.pages: self.records,
+        }  # fmt: skip
 
-    def _feed(self, audit: IndexAudit) -> AuditReport:
-        """Give an audit all that there is; return what it finds."""
-        with audit.log(0) as log:
-            for offset, data in enumerate(self.log):
-                log.take(Message(0, offset, None, data))
-        with audit.verdicts() as verdicts:
-            for message in self.verdicts:
-                verdicts.take(message)
-        with audit.outcomes() as outcomes:
-            for message in self.dead_letters:
-                outcomes.take_dead_letter(message)
-            for message in self.records:
-                outcomes.take_record(message)
-        return audit.report
+        async def read(topic: str, _bounds: object, take: Callable[[Message], None]) -> None:
+            for message in topics[topic]:
+                take(message)
+
+        whole = Ends({}, {}, [len(self.log)])
+        return asyncio.run(audit_all(replace(target, **changed), whole, read))
 
     def place(self, kind: str) -> int:
         """Return where the first verdict stands that says `kind`."""

@@ -7,9 +7,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.messages import CONFIG, Keys, Output, Pages, Record
+from streamer.index.messages import CONFIG, IndexSettings, Keys, Output, Pages, Record
 from streamer.index.ports import FlushedRows, FoundUrls, Hits, KeptRows, Lookup
-from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
 from streamer.index.url_versions import url_keys
 from streamer.sketch.resemblance import SKETCH_WORDS

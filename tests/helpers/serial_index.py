@@ -7,9 +7,8 @@ from functools import partial
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from streamer.index.messages import Forget, NearMiss, Pages, Verdicts
+from streamer.index.messages import Forget, IndexSettings, NearMiss, Pages, Verdicts
 from streamer.index.rule import CONTENT, SIGNATURE, TOO_SHORT
-from streamer.index.settings import IndexSettings
 from streamer.sketch.resemblance import similarity
 from tests.oracles.hash_sets import decided
 from tests.oracles.log_time import PlainTime

@@ -6,8 +6,7 @@
 
 import itertools
 
-from streamer.index.messages import Pages
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import IndexSettings, Pages
 from tests.helpers.memory_index import MemoryIndex
 from tests.helpers.serial_index import Judged
 from tests.helpers.signed_pages import Sketch, sketch_with, unlike

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from streamer.index.messages import Pages
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import IndexSettings, Pages
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import Judge, JudgeOptions, replay_judge
 from streamer.sketch.hash_sets import pack_set

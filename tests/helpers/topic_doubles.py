@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from streamer.index.messages import CONFIG, Record, source_name
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import CONFIG, IndexSettings, Record, source_name
 from streamer.kafka.reader import Fetched
 from streamer.kafka.topic_input import PageTopic, WaitingLoop
 from streamer.kafka.wire import LogIdentity, pack_record

@@ -128,7 +128,7 @@ def test_a_table_without_rows_has_its_columns(place: Place) -> None:
         ("--kept", "streamer.pages.table_copy.ChosenRows.__new__"),
         ("--kept", "streamer.run.outputs.Path.replace"),  # the new file is complete, without name
         ("--verdicts", "streamer.cli.replay.VerdictTable.write"),
-        ("--verdicts", "streamer.run.parquet_verdicts.Path.replace"),
+        ("--verdicts", "streamer.run.verdict_files.Path.replace"),
     ],
 )
 def test_a_kill_at_the_end_leaves_the_table_to_the_next_run(

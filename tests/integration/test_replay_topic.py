@@ -14,7 +14,7 @@ from msgspec.json import Decoder
 from msgspec.structs import replace
 
 from streamer import Location, Verdict
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import IndexSettings
 from streamer.kafka import topic_replay
 from streamer.kafka.topics import Names
 from streamer.kafka.wire import unpack_record

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from streamer.cli.inspect import describe
 from streamer.errors import SettingsError, StoreDamaged, StoreMismatch, StreamerError
-from streamer.index.messages import CONFIG, Pages, Record
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import CONFIG, IndexSettings, Pages, Record
 from streamer.kafka.owner import Owner
 from streamer.kafka.wire import LogIdentity, ShardLog, pack_record
 from streamer.run.index_folder import IndexFolder, identity_of, own_key, read_meta

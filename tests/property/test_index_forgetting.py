@@ -10,9 +10,8 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from streamer.index.messages import Forget, Pages, Term, Tombstone
+from streamer.index.messages import Forget, IndexSettings, Pages, Term, Tombstone
 from streamer.index.ports import Found
-from streamer.index.settings import IndexSettings
 from streamer.index.url_versions import NEW, split_changes, url_of
 from streamer.run import judge as judge_module
 from streamer.run.judge import Judge

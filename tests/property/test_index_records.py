@@ -4,8 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamer.index.messages import CONFIG, Record
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import CONFIG, IndexSettings, Record
 from streamer.index.shard import Shard
 from tests.helpers.memory_index import SOURCE, MemoryLookup
 from tests.helpers.signed_pages import made_pages, unlike

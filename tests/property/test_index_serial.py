@@ -7,10 +7,9 @@ from random import Random
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from streamer.index.messages import Pages
+from streamer.index.messages import IndexSettings, Pages
 from streamer.index.ports import FlushedRows
 from streamer.index.postings import ROWS_MAX
-from streamer.index.settings import IndexSettings
 from streamer.rules import Rule
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.store import Store

@@ -8,8 +8,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamer.index.messages import Pages
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import IndexSettings, Pages
 from streamer.index.url_versions import CHANGE_NAMES, split_changes
 from streamer.model import Change
 from streamer.rules import Rule

@@ -23,9 +23,8 @@ from streamer.index import url_versions as versions_module
 from streamer.index.codec import PendingForget, ShardState, TimeState, pack_state, unpack_state
 from streamer.index.forgetting import ASK, Forgetting, Terms
 from streamer.index.log_time import LogTime
-from streamer.index.messages import Forget, Pages, Record, Verdicts
+from streamer.index.messages import Forget, IndexSettings, Pages, Record, Verdicts
 from streamer.index.ports import NO_HORIZON, FlushedRows, Horizon
-from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
 
 

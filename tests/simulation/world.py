@@ -33,9 +33,16 @@ import numpy as np
 from streamer.hosts import same_url_key
 from streamer.index import messages
 from streamer.index.forgetting import ASK, BEFORE, HOST, URL, names_of_host, normalize_term
-from streamer.index.messages import CONFIG, Forget, Pages, Record, Term, source_records
+from streamer.index.messages import (
+    CONFIG,
+    Forget,
+    IndexSettings,
+    Pages,
+    Record,
+    Term,
+    source_records,
+)
 from streamer.index.rule import CONTENT
-from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
 from streamer.index.url_versions import EDITED, NEW, REPLACED, UNCHANGED
 from streamer.model import SIMILARITY_ONE, page_ref

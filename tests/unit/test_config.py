@@ -10,7 +10,7 @@ import pytest
 
 from streamer.config import OTHER_VARIABLES, PURPOSES, Settings, list_settings, load_settings
 from streamer.errors import SettingsError
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import IndexSettings
 from streamer.metrics import memory_limit_bytes
 from streamer.pages.mapping import PRESETS
 from streamer.sketch.settings import SignatureSettings

@@ -24,7 +24,7 @@ from streamer.kafka.topics import Names
 from streamer.kafka.wire import LogIdentity
 from streamer.model import SEQUENCE_BITS, SEQUENCE_MASK, Location, page_ref
 from streamer.pages.parse import PageParser
-from streamer.run.reference_indexes import ReferenceIndexes
+from streamer.run.read_index import ReferenceIndexes
 
 EXAMPLES_MAX = 5
 

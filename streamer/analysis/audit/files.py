@@ -18,8 +18,7 @@ import numpy as np
 
 from streamer.analysis.audit import facts
 from streamer.analysis.audit.file_target import FileTarget
-from streamer.analysis.audit.folded import Digests, ExpectedVerdicts, FoldedVerdicts
-from streamer.analysis.audit.kept_pages import KeptPages
+from streamer.analysis.audit.folded import ExpectedVerdicts, FoldedVerdicts, KeptPages, Words
 from streamer.analysis.audit.published import VerdictAudit
 from streamer.errors import InputError
 from streamer.index.messages import Verdicts
@@ -148,7 +147,7 @@ class _FileFold:
         return self._folded.finish()
 
     @property
-    def letters(self) -> Digests:
+    def letters(self) -> Words:
         """Return digests of the dead letters by their lines."""
         return self._letters.array()
 
@@ -211,7 +210,7 @@ class _FileFold:
         self._number(np.array([ref for _, ref in dead], np.uint64), len(self._letters))
         self._letters.append(_digests(lines))
 
-    def _number(self, refs: Digests, first: int) -> None:
+    def _number(self, refs: Words, first: int) -> None:
         """Number the lines of records, from `first` on."""
         self.lines[self.table.places(refs)] = np.arange(first + 1, first + 1 + len(refs))
 
@@ -263,7 +262,7 @@ class _FileFold:
         for place in np.flatnonzero(wanted).tolist() if not may_go else ():
             check.violate(f"{name(place)}: the fold keeps it, and the index has no row of it")
 
-    def _rows(self, store: Store) -> Iterator[tuple[facts.Places, Digests]]:
+    def _rows(self, store: Store) -> Iterator[tuple[facts.Places, Words]]:
         for scanned in scan_rows(store):
             rows = scanned.rows
             columns = zip(rows.urls, rows.sketches, scanned.marks, rows.times, strict=True)
@@ -357,5 +356,5 @@ class _DeadLetterLines:
                 report.verdict_bytes.violate(f"{at}: not the dead letter that the fold gives")
 
 
-def _digests(lines: Sequence[bytes]) -> Digests:
+def _digests(lines: Sequence[bytes]) -> Words:
     return np.array([facts.digest(line) for line in lines], np.uint64)

@@ -10,75 +10,114 @@ could have become of it is known.
 """
 
 import asyncio
-import shutil
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from streamer.analysis.audit.facts import AuditReport, AuditTarget, LogReading, PageTable, Progress
-from streamer.analysis.audit.folded import ExpectedVerdicts
-from streamer.analysis.audit.kept_pages import KeptPages
+import numpy as np
+
+from streamer.analysis.audit import facts
+from streamer.analysis.audit.folded import ExpectedVerdicts, FoldedVerdicts, KeptPages
 from streamer.analysis.audit.published import Outcomes, PublishedVerdicts
-from streamer.analysis.audit.shard_log import LogAudit
 from streamer.errors import InputError, StoreMismatch
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import IndexSettings, Items, Pages, Verdicts
 from streamer.kafka.connection import Connection
-from streamer.kafka.log_upkeep import bands_of_log
+from streamer.kafka.log_upkeep import FreshShard, bands_of_log
+from streamer.kafka.owner import topic_locator, verdict_messages
 from streamer.kafka.reader import Reader, reader_of
 from streamer.kafka.topics import Names, check_pages, check_there
 from streamer.kafka.wire import LogIdentity, identity_in, unpack_record
 from streamer.pages.parse import PageParser
-from streamer.run.reference_indexes import ReferenceIndexes
+from streamer.run.read_index import ReferenceIndexes
 
 
-class IndexAudit:
-    """Audits the index in `target`; scratch files go to `folder`, which must be empty."""
+@dataclass
+class LogAudit:
+    """Audits the log of a shard, by its number, with its scratch index in a folder.
 
-    def __init__(self, target: AuditTarget, folder: Path) -> None:
-        self.report = AuditReport(settled=target.settled)
-        self._target = target
-        self._folder = folder
-        ends = {partition: end for partition, (_, end) in target.page_bounds.items()}
-        self._table = PageTable(ends)
-        self._readings: list[LogReading] = []
-        self._expected: list[ExpectedVerdicts] = []
+    It is read by the rule, and folded again, which shows which verdict has which number.
+    """
 
-    @contextmanager
-    def log(self, number: int) -> Iterator[LogAudit]:
-        """Audit the log of a shard: give it every record, then leave."""
-        folder = self._folder / f"shard-{number}"
-        folder.mkdir()
-        kept_folder = folder / "kept"
-        kept_folder.mkdir()
-        kept = KeptPages(kept_folder, self._target.bands)
-        log = LogAudit(self._target, number, folder, self._table, kept)
-        try:
-            yield log
-        finally:
-            log.close()
-        self._expected.append(log.finish(self.report))
-        kept.compare(self.report)
-        self._readings.append(log.reading)
-        shutil.rmtree(folder)
+    _target: facts.AuditTarget
+    _number: int
+    _folder: Path
+    _table: facts.PageTable
 
-    @contextmanager
-    def verdicts(self) -> Iterator[PublishedVerdicts]:
-        """Audit the verdicts: give it every message, then leave."""
-        verdicts = PublishedVerdicts(self._table, self._expected, self.report, self._target)
-        yield verdicts
-        verdicts.finish()
+    def __post_init__(self) -> None:
+        target = self._target
+        self._kept = KeptPages(self._folder, target.bands)
+        self.reading = facts.LogReading()
+        self._fresh = FreshShard(self._folder, target.bands, references=target.references)
+        self._locate = topic_locator(target.names.pages)
+        self._folded = FoldedVerdicts(self._table, self._kept)
 
-    @contextmanager
-    def outcomes(self) -> Iterator[Outcomes]:
-        """Audit the records: give it every dead letter, then every record, then leave."""
-        outcomes = Outcomes(self._target, self._table, self._readings, self.report)
-        yield outcomes
-        outcomes.finish()
+    def take(self, message: facts.Incoming) -> None:
+        """Take the next record of the log.
+
+        Raises:
+            StoreMismatch: it is not a record of this index, or the log has no beginning.
+        """
+        record = unpack_record(message.value or b"", self._target.identity)
+        first = self.reading.accept(record)
+        if first is not None:
+            self._note_taken(record.items, first)
+        output = self._fresh.take(record)
+        if output is not None:
+            owed = message.offset < self._target.applied[self._number]
+            self._note_verdicts(output.verdicts, output.start, owed=owed)
+
+    def _note_taken(self, items: Items, first: int) -> None:
+        if isinstance(items, IndexSettings):
+            self._folded.note_settings(items)
+            return
+        if self._fresh.shard.settings is None:
+            raise StoreMismatch(
+                f"The log of shard {self._number} does not begin with settings: its beginning is "
+                "lost. Restore it, or use another --index-name."
+            )
+        if isinstance(items, Pages):
+            self._table.mark(self._folded.note_arrived(items.refs[first:]), facts.ARRIVED)
+        else:
+            self._kept.forget(items.terms[first:])
+
+    def _note_verdicts(self, block: Verdicts, start: int, *, owed: bool) -> None:
+        """Note verdicts, numbered from `start` on."""
+        target = self._target
+        by_partition = verdict_messages(
+            block, self._number, start, self._locate, target.identity.fingerprint,
+            target.verdict_partitions,
+        )  # fmt: skip
+        digests = np.zeros(len(block), np.uint64)
+        for messages in by_partition.values():
+            for key, value, headers, _ in messages:
+                number = int(headers[0][1].partition(b":")[2])
+                digests[number - start] = facts.message_digest(key, value, headers)
+        self._folded.note_verdicts(block, digests, owed=owed)
+
+    def close(self) -> None:
+        """Release the scratch index."""
+        self._fresh.close()
+
+    def finish(self, report: facts.AuditReport) -> ExpectedVerdicts:
+        """Report on the log and its kept pages; return the verdicts that must be out."""
+        reading = self.reading
+        report.holes.looked_at += reading.sources
+        for source, mark, end in reading.unfilled():
+            report.holes.violate(
+                f"the log of shard {self._number} lacks {source} from {mark} on; there is more up "
+                f"to {end}"
+            )
+        report.counts["log records"] += reading.records
+        report.counts["log records skipped, seen before"] += reading.repeats
+        report.counts["log records skipped, after a hole"] += reading.ahead
+        self._kept.note_refused(self._fresh.shard.refused)
+        self._kept.compare(report)
+        return self._folded.finish()
 
 
 POLL_SECONDS = 0.3
@@ -129,7 +168,7 @@ class VerifyOptions:
     also: tuple[str, ...] = ()
 
 
-class _Ends(NamedTuple):
+class Ends(NamedTuple):
     """Up to where each topic is read, besides what is in the audit's target."""
 
     verdicts: Bounds
@@ -137,7 +176,7 @@ class _Ends(NamedTuple):
     logs: list[int]
 
 
-async def verify(options: VerifyOptions, progress: Progress) -> AuditReport:
+async def verify(options: VerifyOptions, progress: facts.Progress) -> facts.AuditReport:
     """Audit an index.
 
     Raises:
@@ -146,19 +185,16 @@ async def verify(options: VerifyOptions, progress: Progress) -> AuditReport:
         StreamerError: the brokers cannot be reached, or refuse.
     """
     async with reader_of(options.connection) as reader:
-        with tempfile.TemporaryDirectory(prefix="streamer-verify-") as folder:
-            target, ends = await _target(reader, options)
-            with closing(ReferenceIndexes(options.also, target.identity.fingerprint)) as references:
-                audit = IndexAudit(replace(target, references=references), Path(folder))
-                await _feed(audit, target, ends, partial(_read, reader, progress))
-            progress("comparing kept pages", 0, 0)
-            return audit.report
+        target, ends = await _target(reader, options)
+        with closing(ReferenceIndexes(options.also, target.identity.fingerprint)) as references:
+            target = replace(target, references=references)
+            return await audit_all(target, ends, partial(_read, reader, progress))
 
 
 # ---- what there is -------------------------------------------------------------------------------
 
 
-async def _target(reader: Reader, options: VerifyOptions) -> tuple[AuditTarget, _Ends]:
+async def _target(reader: Reader, options: VerifyOptions) -> tuple[facts.AuditTarget, Ends]:
     """Note who the index is and all ends, in the order of audit/facts.py."""
     names = options.names
     deadline = time.monotonic() + options.wait_s
@@ -180,12 +216,12 @@ async def _target(reader: Reader, options: VerifyOptions) -> tuple[AuditTarget, 
             raise StoreMismatch(_begins_late(log, start))
         ends.append(end)
     dead_letters = await reader.all_bounds(names.dead_letters)
-    target = AuditTarget(
+    target = facts.AuditTarget(
         names, identity, await bands_of_log(reader, logs[0], ends[0], identity),
         await reader.all_bounds(names.pages), len(verdicts), signed, applied,
         options.parser, options.settled,
     )  # fmt: skip
-    return target, _Ends(verdicts, dead_letters, ends)
+    return target, Ends(verdicts, dead_letters, ends)
 
 
 async def _wait_until_begun(reader: Reader, names: Names, deadline: float) -> None:
@@ -225,23 +261,34 @@ def _begins_late(log: str, start: int) -> str:
 # ---- reading it ----------------------------------------------------------------------------------
 
 
-async def _feed(
-    audit: IndexAudit, target: AuditTarget, ends: _Ends, read: Callable[..., Awaitable[None]]
-) -> None:
-    """Give the audit all that there is; `read` has a topic's messages taken."""
+async def audit_all(
+    target: facts.AuditTarget, ends: Ends, read: Callable[..., Awaitable[None]]
+) -> facts.AuditReport:
+    """Audit the index in `target`; `read` has a topic's messages taken."""
+    names, report = target.names, facts.AuditReport(settled=target.settled)
+    table = facts.PageTable({at: end for at, (_, end) in target.page_bounds.items()})
+    readings, expected = list[facts.LogReading](), list[ExpectedVerdicts]()
     for shard, end in enumerate(ends.logs):
-        with audit.log(shard) as log:
-            await read(target.names.log(shard), {0: (0, end)}, log.take)
-    with audit.verdicts() as verdicts:
-        await read(target.names.verdicts, ends.verdicts, verdicts.take)
-    with audit.outcomes() as outcomes:
-        await read(target.names.dead_letters, ends.dead_letters, outcomes.take_dead_letter)
-        await read(target.names.pages, target.page_bounds, outcomes.take_record)
+        with (
+            tempfile.TemporaryDirectory(prefix="streamer-verify-") as folder,
+            closing(LogAudit(target, shard, Path(folder), table)) as log,
+        ):
+            await read(names.log(shard), {0: (0, end)}, log.take)
+            expected.append(log.finish(report))
+            readings.append(log.reading)
+    verdicts = PublishedVerdicts(table, expected, report, target)
+    await read(names.verdicts, ends.verdicts, verdicts.take)
+    verdicts.finish()
+    outcomes = Outcomes(target, table, readings, report)
+    await read(names.dead_letters, ends.dead_letters, outcomes.take_dead_letter)
+    await read(names.pages, target.page_bounds, outcomes.take_record)
+    outcomes.finish()
+    return report
 
 
 async def _read(
     reader: Reader,
-    progress: Progress,
+    progress: facts.Progress,
     topic: str,
     bounds: Mapping[int, tuple[int, int]],
     take: Callable[[Any], None],

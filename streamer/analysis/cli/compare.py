@@ -16,18 +16,17 @@ from rich.table import Table
 from rich.text import Text
 
 from streamer.analysis import comparison, documents
-from streamer.analysis.cli import check_outputs, write_file
 from streamer.analysis.exact import Uniqueness
+from streamer.cli import terminal
 from streamer.cli.main import Command, Group
 from streamer.cli.options import AsJson, Overwrite, command
-from streamer.cli.progress import amount_bar, compile_with_bar, progress_bar
-from streamer.cli.terminal import Terminal, figures, listing, show
 from streamer.config import Settings
 from streamer.errors import InputError, SettingsError
 from streamer.run.explanation import KeptIndex, with_bounds
 from streamer.run.output_checks import check_new
-from streamer.run.page_reader import PageReader
+from streamer.run.outputs import write_whole
 from streamer.run.page_texts import TextReader
+from streamer.run.reading import PageReader
 from streamer.sketch.collection import Collection, count_words, load_collection
 from streamer.sketch.scheme import canonical_options, split_options
 from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
@@ -36,19 +35,7 @@ SHOWN_CHARACTERS_MAX = 20_000  # of both texts on a terminal; longer ones go int
 SCREEN_CHARACTERS = 1000  # of both texts below the figures
 COLOURS = ("green", "yellow", "cyan", "magenta", "blue", "red")
 
-Canonical = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME=VALUE", help="Option of the canonical form, for example stem=english."
-    ),
-]
 Width = Annotated[int, typer.Option("--shingle-width", min=1, max=32, help="Words per shingle.")]
-Pairs = Annotated[
-    Path | None,
-    typer.Option(
-        help='File with one pair of texts per line, separated by a tab, or JSON with "a" and "b".'
-    ),
-]
 
 
 @dataclass(frozen=True)
@@ -83,7 +70,7 @@ def compare(  # noqa: PLR0913 - the options of the command
     a: str | None = None,
     b: str | None = None,
     *,
-    pairs: Pairs = None,
+    pairs: Path | None = None,
     methods: Methods,
     shingle_width: Width = 5,
     index: Path | None = None,
@@ -112,6 +99,7 @@ def compare(  # noqa: PLR0913 - the options of the command
     Args:
         a: A text, an HTML file or a page file, or its URL.
         b: Another one.
+        pairs: File with one pair of texts per line, separated by a tab, or JSON with "a" and "b".
         index: Compare what this index compares of each page, by its URL and site, as it decides.
     """
     steps = [*settings.canonical, *(MAIN_TEXT if settings.text == "main" else ())]
@@ -119,7 +107,7 @@ def compare(  # noqa: PLR0913 - the options of the command
     names = methods.method or (["all"] if asks_all else [])
     given = _method_options(methods.method_option or [])
     panel = comparison.Panel(names, given, steps, exact=settings.exact)
-    compile_with_bar(main_text=settings.text == "main")
+    terminal.compile_with_bar(main_text=settings.text == "main")
     if pairs is not None:
         if a or b or page.html or index:
             raise SettingsError("--pairs goes without A, B, --index and --html; leave those out.")
@@ -135,12 +123,14 @@ def compare(  # noqa: PLR0913 - the options of the command
     if a is None or b is None or a == b == "-":
         raise SettingsError("Two texts are compared; name both files, or give --pairs.")
     if page.html is not None:
-        check_new(str(page.html), overwrite=page.overwrite)
+        check_new([str(page.html)], overwrite=page.overwrite)
     bodies = [documents.read_body(path, reader) for path in (a, b)]
     (one, other), in_force = _read(bodies, settings, steps, index)
     report = comparison.compare_documents(one, other, shingle_width, panel)
     if not (methods.method or as_json):
-        Terminal().say(_decision(comparison.Panel.of(in_force).ask(one.page, other.page)[0]))
+        terminal.Terminal().say(
+            _decision(comparison.Panel.of(in_force).ask(one.page, other.page)[0])
+        )
     _print(report, (one, other), methods, page.html, as_json=as_json)
 
 
@@ -163,7 +153,7 @@ def _read(
     else:
         with closing(KeptIndex(index, settings.key_file)) as kept:
             signature, own = kept.signature, kept.settings
-            compile_with_bar(main_text=signature.takes_main_text)
+            terminal.compile_with_bar(main_text=signature.takes_main_text)
             found = [body.document_of(kept) for body in bodies]
     last = bodies[-1]
     main = not signature.takes_main_text or TextReader().read(last.utf8, last.flags).kind == "main"
@@ -197,7 +187,7 @@ def _method_options(given: Sequence[str]) -> comparison.MethodOptions:
 
 def _print_pairs(reports: Iterator[comparison.Report], *, as_json: bool) -> None:
     """Print a line a pair as soon as it is compared, and how many there were."""
-    console, count, duplicates = Terminal(), 0, 0
+    console, count, duplicates = terminal.Terminal(), 0, 0
     for report in reports:
         count += 1
         said = sorted(one.name for one in report.methods if one.duplicate)
@@ -226,15 +216,15 @@ def _print(
     pieces = comparison.highlight(both[0].page.text, both[1].page.text, report.fragments)
     shown = [comparison.in_place(own, each.parts) for own, each in zip(pieces, both, strict=True)]
     if html is not None:
-        write_file(html, comparison.side_by_side(report, shown[0], shown[1]).encode())
+        write_whole(html, comparison.side_by_side(report, shown[0], shown[1]).encode())
     if as_json:
         typer.echo(msgspec.json.encode(report).decode())
         return
-    console = Terminal()
-    console.print(figures(report.exact_rows()))
+    console = terminal.Terminal()
+    console.print(terminal.figures(report.exact_rows()))
     if methods.method or methods.show_all:
         heads = ("method", "similarity", "threshold", "shared keys", "says")
-        console.print(listing(heads, report.method_rows(), text=5))
+        console.print(terminal.listing(heads, report.method_rows(), text=5))
     length = sum(len(piece.text) for pieces in shown for piece in pieces)
     if length > (SHOWN_CHARACTERS_MAX if methods.show_all else SCREEN_CHARACTERS):
         more = "--all shows them, " * (length <= SHOWN_CHARACTERS_MAX)
@@ -267,7 +257,7 @@ def uniqueness(
     text: str,
     *,
     against: list[str],
-    canonical: Canonical = None,
+    canonical: list[str] | None = None,
     shingle_width: Width = 5,
     sources: Annotated[int, typer.Option(min=1)] = 20,
     as_json: AsJson = False,
@@ -282,11 +272,12 @@ def uniqueness(
     Args:
         text: A text, an HTML file or a page file, or its URL.
         against: File or folder of the collection, or its URL. Repeatable.
+        canonical (NAME=VALUE): Option of the canonical form, for example stem=english.
         sources: Sources to show, largest first.
     """
     form = canonical_options(canonical or [])
     body = documents.read_body(text, reader)
-    compile_with_bar(main_text=form.text == "main")
+    terminal.compile_with_bar(main_text=form.text == "main")
     document = body.document(form)
     if not document.page.words:
         raise InputError(f"{document.name}: has no words; name a text with some")
@@ -294,16 +285,16 @@ def uniqueness(
     files = documents.collect(against, reader, aside=text)
     if not any(files):
         raise SettingsError("There is nothing to look through but the text itself; name others.")
-    with amount_bar("reading", files.size) as progress:
+    with terminal.amount_bar("reading", files.size) as progress:
         for other in documents.read_documents(files, form, reader, progress):
             result.add(other.name, other.page.words)
     report = {"text": document.name, "words": len(document.page.words), **_report(result, sources)}
-    show(report, _print_uniqueness, as_json=as_json)
+    terminal.show(report, _print_uniqueness, as_json=as_json)
 
 
 def _print_uniqueness(report: dict[str, Any]) -> None:
     """Print what a text shares, and the sources that have it."""
-    console = Terminal()
+    console = terminal.Terminal()
     for line in report["summary"]:
         console.print(comparison.visible(line))
     rows = [
@@ -315,7 +306,7 @@ def _print_uniqueness(report: dict[str, Any]) -> None:
         for each in report["sources"]
     ]
     if rows:
-        console.print(listing(("source", "shingles", "of the text"), rows))
+        console.print(terminal.listing(("source", "shingles", "of the text"), rows))
 
 
 def _report(result: Uniqueness, limit: int) -> dict[str, Any]:
@@ -372,16 +363,16 @@ def build(
     options = canonical_options(settings.canonical)
     sources = reader.open(pages)
     regular = [source.name for source in sources if source.is_regular]
-    check_outputs([str(out)], regular, overwrite=overwrite)
-    compile_with_bar(main_text=options.text == "main")
+    check_new([str(out)], regular, overwrite=overwrite)
+    terminal.compile_with_bar(main_text=options.text == "main")
     started = time.perf_counter()
-    with progress_bar(sources) as report:
+    with terminal.progress_bar(sources) as report:
         texts = documents.page_texts(reader, sources, options, report)
         result = count_words((page.words for page in texts), options, min_pages)
     if not result.documents:
         names = ", ".join(source.name for source in sources)
         raise InputError(f"{names}: no pages with words; give page files")
-    write_file(out, result.to_bytes())
+    write_whole(out, result.to_bytes())
     print_collection(out, result, time.perf_counter() - started)
 
 
@@ -406,4 +397,4 @@ def print_collection(file: Path, result: Collection, seconds: float | None = Non
     ]  # fmt: skip
     if seconds is not None:
         rows.append(("seconds", f"{seconds:,.1f}"))
-    Terminal().print(figures(rows))
+    terminal.Terminal().print(terminal.figures(rows))

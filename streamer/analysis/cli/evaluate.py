@@ -1,4 +1,4 @@
-"""The commands `evaluate` and `tune`, and the picture of S-curves.
+"""The commands that measure: `sample` and `score`, `evaluate` and `tune` with its S-curves.
 
 matplotlib is an extra of the package; it is imported only where the picture is asked for.
 """
@@ -6,29 +6,143 @@ matplotlib is an extra of the package; it is imported only where the picture is 
 import io
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
-from streamer.analysis import tuning
-from streamer.analysis.cli import write_file
-from streamer.analysis.datasets import open_dataset, write_collection
-from streamer.analysis.evaluation import ratio_text
-from streamer.analysis.sample.score import THRESHOLD
-from streamer.analysis.trial import ALL, Trial, Yardstick, select, try_method
+from streamer.analysis import trial, tuning
+from streamer.analysis.evaluation import ConfusionCounts, ratio_text
+from streamer.analysis.sample import crawl, reference
 from streamer.cli.options import AsJson, Overwrite, command
-from streamer.cli.progress import amount_bar, compile_with_bar
-from streamer.cli.terminal import Terminal, listing, show
+from streamer.cli.terminal import Terminal, amount_bar, compile_with_bar, count_bar, listing, show
 from streamer.errors import InputError, SettingsError, needs_extra
 from streamer.run.output_checks import check_new
-from streamer.run.page_reader import PageReader
+from streamer.run.outputs import write_whole
+from streamer.run.reading import PageReader
 from streamer.sketch.settings import SignatureSettings
+
+RATIOS = ("precision", "recall", "f1")
+
+
+@command
+def sample(
+    out: Annotated[Path, typer.Argument(file_okay=False)],
+    *,
+    pages: Annotated[int, typer.Option(min=0)] = 4000,
+    seed: int = crawl.SEED,
+) -> None:
+    """Write a sample crawl: pages in seven languages, near-duplicates planted among them.
+
+    Makes `pages.jsonl`, and `truth.tsv` with what each page is a copy of. The same number and seed
+    give the same bytes everywhere.
+
+    Example: streamer sample crawl --pages 4000
+
+    Args:
+        out: Folder to write into; it is made if there is none.
+        pages: How many records.
+        seed: Another seed gives another crawl.
+    """
+    with count_bar() as report:
+        counts = crawl.write_crawl(
+            out, pages, seed, lambda done: report("writing pages", done, pages)
+        )
+    originals = counts[crawl.Kind.ORIGINAL]
+    typer.echo(
+        f"{out / crawl.PAGES_FILE}: {pages:,} records, {originals:,} of them original articles;"
+        f" what was planted is in {out / crawl.TRUTH_FILE}"
+    )
+
+
+@command
+def score(
+    pages: list[str],
+    verdicts: Annotated[Path, typer.Argument(dir_okay=False, exists=True, readable=True)],
+    *,
+    threshold: Annotated[float, typer.Option(min=0.01, max=1.0)] = reference.THRESHOLD,
+    margin: Annotated[float, typer.Option(min=0.0, max=0.5)] = reference.MARGIN,
+    min_shingles: Annotated[int, typer.Option(min=1)] = reference.MIN_SHINGLES,
+    as_json: AsJson = False,
+    reader: PageReader,
+) -> None:
+    """Score verdicts against the exact resemblance of their pages.
+
+    A truth file next to the first pages file adds the planted kinds. The pages are held in memory.
+    A ratio of nothing is shown as a hyphen, and is null in JSON.
+
+    Example: streamer score crawl/pages.jsonl verdicts.jsonl --threshold 0.8
+
+    Args:
+        pages (PAGES): JSONL (.jsonl, .gz, .zst), WARC/WET or ARC files, or directories of these:
+            those that were judged, in order.
+        verdicts: The verdicts of these pages.
+        threshold: Least resemblance of a duplicate.
+        margin: Width of the band counted apart.
+        min_shingles: Pages with fewer must be equal.
+    """
+    sources = reader.open(pages)
+    truth = Path(sources[0].name).with_name(crawl.TRUTH_FILE)
+    compile_with_bar()
+    table = reference.pages_of(sources, reader)
+    kinds = crawl.read_kinds(truth) if truth.is_file() else {}
+    result = reference.score_pages(
+        table, verdicts, threshold, kinds, margin=margin, min_shingles=min_shingles
+    )
+    show(_report(result), _print_score, as_json=as_json)
+
+
+def _figures(outcomes: ConfusionCounts) -> dict[str, Any]:
+    """Return counts and ratios of one line."""
+    ratios = {name: getattr(outcomes, name) for name in RATIOS}
+    return {
+        "pages": outcomes.pages,
+        "duplicates": outcomes.duplicates,
+        **asdict(outcomes),
+        **{name: ratio if ratio is None else round(ratio, 6) for name, ratio in ratios.items()},
+    }
+
+
+def _report(result: reference.Score) -> dict[str, Any]:
+    """Return all of a score as JSON values."""
+    own = ("kept", "missing", "repeats", "bad_representatives", "clusters")
+    return {
+        "threshold": result.threshold,
+        "all": _figures(result.outcomes),
+        "outside_margin": _figures(result.clear),
+        "kinds": {kind: _figures(one) for kind, one in sorted(result.kinds.items())},
+        **{name: getattr(result, name) for name in own},
+    }
+
+
+def _print_score(report: dict[str, Any]) -> None:
+    """Print the figures of all pages, of those outside the margin, and of each planted kind."""
+    console = Terminal()
+    heads = ("among", "pages", "said", "wrong", "missed", "precision", "recall", "F1")
+    lines = {"all": report["all"], "outside the margin": report["outside_margin"]}
+    rows = [*map(_row, lines.items()), (), *map(_row, report["kinds"].items())]
+    title = f"duplicates at resemblance {report['threshold']:g} or more"
+    console.print(listing(heads, rows, title=title))
+    console.print(
+        f"kept {report['kept']:,}, without a verdict {report['missing']:,}, repeated "
+        f"{report['repeats']:,}, with a representative that was not kept "
+        f"{report['bad_representatives']:,}"
+    )
+    if clusters := report["clusters"]:
+        sizes = [(each.url, each.size, f"{each.share:.2%}") for each in clusters]
+        table = listing(("representative", "pages", "share"), sizes, title="largest clusters")
+        console.print(table)
+
+
+def _row(line: tuple[str, dict[str, Any]]) -> tuple[str | int, ...]:
+    name, found = line
+    counts = (found[each] for each in ("pages", "duplicates", "false_positive", "false_negative"))
+    return name, *counts, *(ratio_text(found[each]) for each in RATIOS)
 
 
 @dataclass(frozen=True)
@@ -55,7 +169,7 @@ class Picture:
             raise SettingsError(f"--plot {self.plot} must end in {' or '.join(SUFFIXES)}.")
         with needs_extra("plot", "--plot"):
             import matplotlib as _  # noqa: F401, ICN001, PLC0415 - an extra, needed here alone
-        check_new(str(self.plot), overwrite=self.overwrite)
+        check_new([str(self.plot)], overwrite=self.overwrite)
 
 
 @command
@@ -63,7 +177,7 @@ def evaluate(
     datasets: list[str],
     *,
     methods: list[str] | None = None,
-    threshold: Annotated[float, typer.Option(min=0.01, max=1)] = THRESHOLD,
+    threshold: Annotated[float, typer.Option(min=0.01, max=1)] = reference.THRESHOLD,
     own_collection: bool = False,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     as_json: AsJson = False,
@@ -87,22 +201,22 @@ def evaluate(
         own_collection: Count the words of each dataset for the methods that weigh words.
         seed: Seed of the hash functions.
     """
-    names = methods or [ALL]
-    select(names)  # a wrong name ends the run before any work
+    names = methods or [trial.ALL]
+    trial.select(names)  # a wrong name ends the run before any work
     compile_with_bar()
-    trials: list[Trial] = []
+    trials: list[trial.Trial] = []
     with TemporaryDirectory(prefix="streamer-") as scratch:
         for path in {os.path.realpath(each): each for each in datasets}.values():
-            dataset = open_dataset(path, reader)
-            collection = write_collection(dataset, Path(scratch)) if own_collection else None
-            yardstick = Yardstick(dataset, threshold)
-            for method in select(names, collection):
+            dataset = trial.open_dataset(path, reader)
+            collection = trial.write_collection(dataset, Path(scratch)) if own_collection else None
+            yardstick = trial.Yardstick(dataset, threshold)
+            for method in trial.select(names, collection):
                 with amount_bar(f"{dataset.name}: {method.name}", len(dataset.pages)) as report:
-                    trials.append(try_method(yardstick, method, seed=seed, progress=report))
+                    trials.append(trial.try_method(yardstick, method, seed=seed, progress=report))
     show(trials, partial(_print_trials, threshold), as_json=as_json)
 
 
-def _print_trials(threshold: float, trials: Sequence[Trial]) -> None:
+def _print_trials(threshold: float, trials: Sequence[trial.Trial]) -> None:
     """Print a table for each dataset, with its trials in their order."""
     for dataset, group in groupby(trials, key=lambda trial: trial.dataset):
         own = list(group)
@@ -122,7 +236,7 @@ CAPTION = "* the default"
 @command
 def tune(
     *,
-    threshold: Annotated[float, typer.Option(min=0.01, max=0.99)] = THRESHOLD,
+    threshold: Annotated[float, typer.Option(min=0.01, max=0.99)] = reference.THRESHOLD,
     hashes: Annotated[int, typer.Option(min=1, max=tuning.HASHES_MAX)] = 84,
     weight_fp: Annotated[float, typer.Option(min=0.0, max=1.0)] = tuning.WEIGHT_FP,
     sample: list[str] | None = None,
@@ -250,4 +364,4 @@ def draw_curves(bandings: Sequence[tuning.BandChoice], threshold: float, path: P
     # Without a date and with fixed names, an SVG file is the same whenever it is drawn.
     with mpl.rc_context({"svg.hashsalt": "streamer"}):
         figure.savefig(drawn, format=kind, metadata={"Date": None} if kind == "svg" else None)
-    write_file(path, drawn.getvalue())
+    write_whole(path, drawn.getvalue())

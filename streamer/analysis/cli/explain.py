@@ -14,10 +14,8 @@ from streamer.analysis import exact
 from streamer.analysis.comparison import visible
 from streamer.analysis.documents import Body, find_texts, read_body
 from streamer.analysis.exact import Edits
-from streamer.analysis.verdicts import read_places
 from streamer.cli.options import AsJson, command
-from streamer.cli.progress import amount_bar, compile_with_bar
-from streamer.cli.terminal import Terminal, figures, show
+from streamer.cli.terminal import Terminal, amount_bar, compile_with_bar, figures, show
 from streamer.config import Settings
 from streamer.errors import InputError
 from streamer.model import Decision, SignedText
@@ -25,7 +23,8 @@ from streamer.pages.files import Source
 from streamer.run import explanation
 from streamer.run.explanation import KeptIndex, place_name
 from streamer.run.index_folder import shard_folders, shard_number
-from streamer.run.page_reader import PageReader
+from streamer.run.reading import PageReader
+from streamer.run.verdict_files import read_places
 from streamer.run.verdict_lines import VerdictLine
 from streamer.sketch.settings import SignatureSettings
 from streamer.text.visible import TextPart

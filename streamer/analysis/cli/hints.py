@@ -11,21 +11,19 @@ import msgspec
 import typer
 from rich.table import Table
 
-from streamer.analysis.cli import check_outputs
 from streamer.analysis.documents import read_bodies
-from streamer.analysis.hints.by_host import VerdictsByHost
 from streamer.analysis.hints.filters import FilterRules
 from streamer.analysis.hints.hint import Hint, HintKind, HintLimits, HostHints
+from streamer.analysis.hints.learn import VerdictsByHost
 from streamer.analysis.hints.parameters import WHOLE_HOST
-from streamer.analysis.verdicts import read_places
 from streamer.cli.options import Overwrite, command
-from streamer.cli.progress import amount_bar, progress_bar
-from streamer.cli.terminal import Terminal, listing
+from streamer.cli.terminal import Terminal, amount_bar, listing, progress_bar
 from streamer.errors import InputError, SettingsError
 from streamer.garbage import freeze_gc
-from streamer.run.output_checks import STANDARD_OUTPUT, check_ending
+from streamer.run.output_checks import STANDARD_OUTPUT, check_ending, check_new
 from streamer.run.outputs import complete_output
-from streamer.run.page_reader import PageReader
+from streamer.run.reading import PageReader
+from streamer.run.verdict_files import read_places
 from streamer.text.visible import canonical_link
 
 ROWS_SHOWN = 40
@@ -65,7 +63,7 @@ class HintOutputs:
                 raise SettingsError(
                     f"--nutch {name} must end in .xml (regex-normalize) or .txt (regex-urlfilter)."
                 )
-        check_outputs(self.names, inputs, overwrite=self.overwrite)
+        check_new(self.names, inputs, overwrite=self.overwrite)
         for folder in filter(os.path.isdir, folders):
             for name in self.names:
                 if name != STANDARD_OUTPUT and Path(name).resolve().is_relative_to(

@@ -8,20 +8,18 @@ from typing import Annotated, Any
 
 import msgspec
 
-from streamer.analysis.cli import check_outputs
 from streamer.cli.options import Overwrite, command
-from streamer.cli.progress import compile_with_bar, progress_bar
-from streamer.cli.terminal import Terminal, figures, sum_rows
+from streamer.cli.terminal import Terminal, compile_with_bar, figures, progress_bar, sum_rows
 from streamer.compression import is_parquet
 from streamer.config import Settings
 from streamer.errors import needs_extra
 from streamer.model import Location
 from streamer.pages.files import Source
 from streamer.rules import MAIN
-from streamer.run.output_checks import STANDARD_OUTPUT, check_ending
+from streamer.run.output_checks import STANDARD_OUTPUT, check_ending, check_new
 from streamer.run.outputs import OutputFile, OutputSink, complete_output, pack
-from streamer.run.page_reader import PageReader
 from streamer.run.page_texts import Kind, TextBlock, TextReader
+from streamer.run.reading import PageReader
 
 _GROUP_BYTES = 32 << 20  # of texts in a row group of Parquet
 
@@ -71,7 +69,7 @@ def text(
     is_given = "text" in settings.model_fields_set
     texts = TextReader(settings.text if is_given else MAIN, settings.site_memory)
     sources = reader.open(pages)
-    check_outputs([out], [each.name for each in sources if each.is_regular], overwrite=overwrite)
+    check_new([out], [each.name for each in sources if each.is_regular], overwrite=overwrite)
     compile_with_bar(main_text=True)
     counts, dead, began = Counter[str](), Counter[str](), time.monotonic()
     with complete_output(out) as file, _writer(file, blocks=blocks) as write:

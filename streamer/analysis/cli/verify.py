@@ -14,16 +14,15 @@ from streamer.analysis.audit.file_target import open_target
 from streamer.analysis.audit.files import verify_files
 from streamer.analysis.audit.verify import VerifyOptions
 from streamer.analysis.audit.verify import verify as verify_index
-from streamer.analysis.cli import write_file
 from streamer.assembly import page_parser
 from streamer.cli.options import Overwrite, command, quiet_connection_of
-from streamer.cli.progress import compile_with_bar, count_bar
-from streamer.cli.terminal import Terminal, listing
+from streamer.cli.terminal import Terminal, compile_with_bar, count_bar, listing
 from streamer.config import Settings
 from streamer.errors import SettingsError, StreamerError
 from streamer.kafka.topics import Names
 from streamer.panels import KAFKA, REGISTRY, SECURITY
 from streamer.run.output_checks import LINES_SUFFIX, check_new, table_of
+from streamer.run.outputs import write_whole
 
 
 @dataclass(frozen=True)
@@ -90,14 +89,14 @@ def verify(
         json: File for the counts, as JSON.
     """
     if json is not None:
-        check_new(str(json), overwrite=overwrite)
+        check_new([str(json)], overwrite=overwrite)
     if files.index is not None:
         report, name = _verify_files(pages or [], files, settings), str(files.index)
     else:
         report, name = _verify_topics(pages or [], files, topics, settings)
     _print(report)
     if json is not None:
-        write_file(json, msgspec.json.format(msgspec.json.encode(report.as_json())) + b"\n")
+        write_whole(json, msgspec.json.format(msgspec.json.encode(report.as_json())) + b"\n")
     if report.broken:
         total = sum(check.violations for check in report.checks.values())
         raise StreamerError(

@@ -19,28 +19,15 @@ SOFT_404_FAMILIES = 10  # so many unlike paths
 TRAP_URLS_MIN = 50
 
 
-class FoundSegment(NamedTuple):
-    """A segment that may be left out; or a pattern, with a place whose value does not matter."""
+class FoundPaths(NamedTuple):
+    """Pages whose paths have a segment that may be left out, or fit a pattern, and the evidence.
+
+    The pattern has a place whose value does not matter, or is the family of a trap. Those that one
+    page answers have nothing in common.
+    """
 
     name: str
     evidence: Evidence
-    pages: list[UrlPage]
-
-
-class Swallowed(NamedTuple):
-    """A content that URLs of many unlike paths have."""
-
-    content: int
-    families: int
-    pages: list[UrlPage]
-
-
-class Trap(NamedTuple):
-    """A family of URLs; `newer` is its later half, in which `new` have a content of their own."""
-
-    name: str
-    newer: int
-    new: int
     pages: list[UrlPage]
 
 
@@ -61,7 +48,7 @@ def bases_of(pages: Iterable[UrlPage], ignored: Mapping[str, frozenset[str]]) ->
     return bases
 
 
-def learn_segments(bases: Bases, limits: HintLimits) -> list[FoundSegment]:
+def learn_segments(bases: Bases, limits: HintLimits) -> list[FoundPaths]:
     """Return the segments that may be left out."""
     by_segment: dict[str, list[Address]] = defaultdict(list)
     for address in bases:
@@ -78,7 +65,7 @@ def learn_segments(bases: Bases, limits: HintLimits) -> list[FoundSegment]:
                 evidence.count({bases[address].content, other.content})
         if evidence.holds(limits) and _is_mostly_seen_without(bases, by_segment[segment], segment):
             pages = [bases[address] for address in by_segment[segment]]
-            found.append(FoundSegment(segment, evidence, pages))
+            found.append(FoundPaths(segment, evidence, pages))
     return found
 
 
@@ -115,7 +102,7 @@ def drop_segments(bases: Bases, names: Sequence[str]) -> Bases:
     return left
 
 
-def learn_varying(bases: Bases, limits: HintLimits) -> list[FoundSegment]:
+def learn_varying(bases: Bases, limits: HintLimits) -> list[FoundPaths]:
     """Return the patterns of paths with a place whose value does not matter."""
     evidence: dict[str, Evidence] = defaultdict(Evidence)
     pages: dict[str, list[UrlPage]] = defaultdict(list)
@@ -124,7 +111,7 @@ def learn_varying(bases: Bases, limits: HintLimits) -> list[FoundSegment]:
             evidence[name].count({page.content for page in group})
             pages[name] += group
     return [
-        FoundSegment(name, evidence[name], pages[name])
+        FoundPaths(name, evidence[name], pages[name])
         for name in sorted(evidence)
         if evidence[name].holds(limits)
     ]
@@ -171,22 +158,28 @@ def drop_varying(bases: Bases, names: Iterable[str]) -> Bases:
     return left
 
 
-def learn_soft_404(bases: Bases) -> list[Swallowed]:
-    """Return the contents that answer for many URLs without anything in common."""
+def learn_soft_404(bases: Bases) -> list[FoundPaths]:
+    """Return the pages of contents that answer for many URLs without anything in common.
+
+    The evidence is how many unlike paths that are.
+    """
     families: dict[int, set[str]] = defaultdict(set)
     pages: dict[int, list[UrlPage]] = defaultdict(list)
     for address, page in bases.items():
         families[page.content].add(family(address.segments, ()))
         pages[page.content].append(page)
     return [
-        Swallowed(content, len(found), pages[content])
+        FoundPaths("", Evidence(set(range(len(found)))), pages[content])
         for content, found in families.items()
         if len(found) >= SOFT_404_FAMILIES
     ]
 
 
-def learn_traps(bases: Bases, swallowed: set[int], limits: HintLimits) -> list[Trap]:
-    """Return the families of URLs that grow without new content; `swallowed` are soft errors."""
+def learn_traps(bases: Bases, swallowed: set[int], limits: HintLimits) -> list[FoundPaths]:
+    """Return the families of URLs that grow without new content; `swallowed` are soft errors.
+
+    The evidence is of the later half of a family: whether a URL has a content of its own.
+    """
     seen = set(swallowed)
     families: dict[str, list[tuple[UrlPage, bool]]] = defaultdict(list)
     for address, page in bases.items():
@@ -200,5 +193,5 @@ def learn_traps(bases: Bases, swallowed: set[int], limits: HintLimits) -> list[T
         evidence = Evidence(set(range(len(newer) - new)), new)
         own = sum(page.content not in swallowed for page, _ in found)
         if len(found) >= TRAP_URLS_MIN and 2 * own > len(found) and evidence.holds(limits):
-            traps.append(Trap(name, len(newer), new, [page for page, _ in found]))
+            traps.append(FoundPaths(name, evidence, [page for page, _ in found]))
     return traps

@@ -11,13 +11,13 @@ resemblance alone. The value of a kind is its word in the truth file.
 The files of a crawl are `pages.jsonl`, and next to it `truth.tsv` with what was planted: one line
 for each line of the pages file, after a line of column names. It says how a page was made and from
 which one, and their exact resemblance by the plain reference. It does not say what a detector must
-answer: that depends on what the detector kept (score.py).
+answer: that depends on what the detector kept (reference.py).
 """
 
 import base64
 import csv
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -246,7 +246,7 @@ def write_crawl(
         InputError: the folder or a file in it cannot be written.
     """
     counts: Counter[Kind] = Counter()
-    with open_truth(folder, PAGES_FILE, TRUTH_FILE, COLUMNS) as (lines, table):
+    with _open_truth(folder) as (lines, table):
         for planted in Crawl(seed).records(pages):
             lines.write(planted.line + b"\n")
             table.writerow(_row(planted))
@@ -256,27 +256,21 @@ def write_crawl(
 
 
 @contextmanager
-def open_truth(
-    folder: Path, pages: str, truth: str, columns: Sequence[str]
-) -> Iterator[tuple[BinaryIO, Any]]:
-    """Open a file of pages in `folder`, which is made, and a table of what is true of them.
+def _open_truth(folder: Path) -> Iterator[tuple[BinaryIO, Any]]:
+    """Open the file of pages in `folder`, which is made, and the table of what is true of them.
 
     Raises:
         InputError: the folder or a file in it cannot be written.
         SettingsError: it has pages of somebody else.
     """
-    if (folder / pages).exists() and not (folder / truth).exists():
-        raise SettingsError(
-            f"{folder / pages} exists and was not made as a sample. Name another folder."
-        )
+    pages, truth = folder / PAGES_FILE, folder / TRUTH_FILE
+    if pages.exists() and not truth.exists():
+        raise SettingsError(f"{pages} exists and was not made as a sample. Name another folder.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with (
-            (folder / pages).open("wb") as lines,
-            (folder / truth).open("w", encoding="utf-8", newline="") as file,
-        ):
+        with pages.open("wb") as lines, truth.open("w", encoding="utf-8", newline="") as file:
             table = csv.writer(file, "excel-tab", lineterminator="\n")
-            table.writerow(columns)
+            table.writerow(COLUMNS)
             yield lines, table
     except OSError as error:
         raise InputError(f"{folder}: {error.strerror or error}; choose another folder") from error

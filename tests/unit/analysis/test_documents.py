@@ -7,7 +7,7 @@ import pytest
 from streamer.analysis.documents import collect, find_texts, read_body, read_documents
 from streamer.errors import InputError
 from streamer.pages.files import open_sources
-from streamer.run.page_reader import DEFAULT_READER, PageReader
+from streamer.run.reading import DEFAULT_READER, PageReader
 from streamer.text.words import CanonicalOptions
 from tests.unit.analysis.test_clusters import write
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from streamer.analysis.datasets import open_dataset, write_collection
+from streamer.analysis import trial as module
 from streamer.analysis.sample.crawl import write_crawl
 from streamer.analysis.trial import Ratios, Trial, Yardstick, secret_of, select, try_method
 from streamer.sketch.method import Measure
@@ -30,7 +30,7 @@ def test_a_combination_takes_the_keys_of_one_and_the_decision_of_the_other() -> 
 
 
 def test_a_collection_goes_to_the_methods_that_weigh_words(labelled: Path, tmp_path: Path) -> None:
-    file = write_collection(open_dataset(labelled), tmp_path)
+    file = module.write_collection(module.open_dataset(labelled), tmp_path)
     for one in select(["minhash", "lexicon", "minhash+simhash"], file):
         given = [option.partition("=")[0] for option in one.signature.options]
         expected = {"minhash": [], "lexicon": ["collection"]}
@@ -78,5 +78,5 @@ def test_a_method_without_error_has_all_ratios_at_one(labelled: Path) -> None:
 
 def _try(path: Path, name: str) -> Trial:
     (one,) = select([name])
-    yardstick = Yardstick(open_dataset(path))
+    yardstick = Yardstick(module.open_dataset(path))
     return try_method(yardstick, one)

@@ -9,8 +9,7 @@ import pytest
 from rich.table import Table
 
 from streamer.cli.main import run
-from streamer.cli.progress import amount_bar, count_bar
-from streamer.cli.terminal import Terminal
+from streamer.cli.terminal import Terminal, amount_bar, count_bar
 from tests.helpers.place import page
 
 NAMES = ["no[red]such", "a[/x]b", "[bold]", "[plot]", ":warning:", "[link]"]
@@ -88,7 +87,7 @@ def test_no_string_is_markup_whatever_holds_it(name: str, monkeypatch: pytest.Mo
     terminal.say(f"said {name}")
     terminal.warn(f"warned {name}")
     terminal.fail(f"failed {name}")
-    monkeypatch.setattr("streamer.cli.progress.Terminal", lambda **_: terminal)
+    monkeypatch.setattr("streamer.cli.terminal.Terminal", lambda **_: terminal)
     with amount_bar(f"amount {name}", 2):
         pass
     with count_bar() as report:

@@ -12,7 +12,7 @@ from streamer.console.fold import Fold
 from streamer.console.index import PageTexts
 from streamer.console.view import VerdictView
 from streamer.model import DeadLetter, NearestKept, Verdict
-from streamer.run.page_reader import PageReader
+from streamer.run.reading import PageReader
 from tests.helpers.verdict_lines import duplicate, letter, place, unique, url_of, written
 
 LINES: tuple[Verdict | DeadLetter, ...] = (

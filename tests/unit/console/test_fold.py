@@ -15,7 +15,7 @@ from streamer.console.fold import Fold
 from streamer.console.view import VerdictView
 from streamer.errors import InputError, SettingsError, StoreUnavailable
 from streamer.model import DeadLetter, Representative, Verdict
-from streamer.run.parquet_verdicts import VerdictTable
+from streamer.run.verdict_files import VerdictTable
 from tests.helpers.verdict_lines import duplicate, letter, place, unique, written
 
 LINES: list[Verdict | DeadLetter] = [

@@ -5,8 +5,8 @@ import pytest
 
 from streamer.index import codec
 from streamer.index.codec import ROWS, entry_key, format_of, pack_state, unpack_state
+from streamer.index.messages import IndexSettings
 from streamer.index.ports import Horizon
-from streamer.index.settings import IndexSettings
 
 NUMBERS = [0, 1, 255, 256, (1 << 32) - 1, 1 << 32, (1 << 63) - 1]
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from streamer.errors import StoreMismatch
-from streamer.index.messages import CONFIG, FORGET, Forget, Record
+from streamer.index.messages import CONFIG, FORGET, MACHINE_VERSION, Forget, IndexSettings, Record
 from streamer.index.rule import CONTENT, SIGNATURE, TOO_SHORT
-from streamer.index.settings import MACHINE_VERSION, IndexSettings
 from streamer.index.shard import Shard
 from streamer.sketch.hash_sets import pack_set
 from tests.helpers.memory_index import SOURCE, MemoryLookup, page_record, said

@@ -6,10 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamer.index.messages import Pages, config_record
+from streamer.index.messages import IndexSettings, Pages, config_record
 from streamer.index.ports import BEFORE_ALL, Horizon
 from streamer.index.postings import ROWS_MAX
-from streamer.index.settings import IndexSettings
 from streamer.stored.deep_check import check_index
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.rows import scan_rows

@@ -7,9 +7,8 @@ import numpy.typing as npt
 import pytest
 
 from streamer.index import shard as module
-from streamer.index.messages import Keys, config_record
+from streamer.index.messages import IndexSettings, Keys, config_record
 from streamer.index.ports import Found, Hits, KeptRows
-from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
 from streamer.index.url_versions import CHANGE_NAMES, split_changes
 from streamer.model import Change

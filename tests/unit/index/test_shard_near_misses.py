@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from streamer.index.messages import Keys, Pages, config_record
+from streamer.index.messages import Corpus, IndexSettings, Keys, Pages, config_record
 from streamer.index.ports import Nearest, nothing_near
-from streamer.index.settings import Corpus, IndexSettings
 from streamer.index.shard import Shard
 from tests.helpers.memory_index import MemoryIndex, MemoryLookup, page_record, said
 from tests.helpers.shard_cases import SAME, apart, index, judge, shares

@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 
 from streamer.cli.main import app
 from streamer.index.forgetting import BEFORE, HOST, URL
-from streamer.index.messages import Forget, Pages, Term, config_record
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import Forget, IndexSettings, Pages, Term, config_record
 from streamer.index.url_versions import CHANGE_NAMES, split_changes, url_keys, url_of
 from streamer.run.judge import Judge
 from streamer.sketch.resemblance import similarity

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from streamer.errors import StoreMismatch, StreamerError
-from streamer.index.messages import CONFIG, Record
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import CONFIG, IndexSettings, Record
 from streamer.kafka.owner import Owner
 from streamer.kafka.wire import LogBounds, LogIdentity, ShardLog, pack_record
 from streamer.run.index_folder import identity_of

@@ -14,8 +14,7 @@ from faust.types import TP
 from structlog.testing import capture_logs
 
 from streamer.errors import StoreMismatch, StreamerError
-from streamer.index.messages import CONFIG
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import CONFIG, IndexSettings
 from streamer.kafka import shard_app
 from streamer.kafka.faust_chunks import Start
 from streamer.kafka.gauge import Gauge, unpack_gauge

@@ -13,8 +13,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 
 from streamer.errors import InputError, SettingsError, StreamerError
-from streamer.index.messages import FORGET, Forget, Record
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import FORGET, Forget, IndexSettings, Record
 from streamer.kafka import topic_input
 from streamer.kafka.topic_input import Interval, Range, WaitingLoop, Wanted, parse_wanted, resolve
 from streamer.kafka.wire import pack_record

@@ -10,8 +10,7 @@ import pytest
 
 from streamer.errors import InputError, StoreMismatch
 from streamer.index.codec import StoreMeta
-from streamer.index.messages import Forget, Record, forget_record
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import Forget, IndexSettings, Record, forget_record
 from streamer.kafka import topic_replay
 from streamer.kafka.topic_input import PageTopic, Wanted, parse_wanted, resolve
 from streamer.kafka.topic_replay import OrderedInput, PartitionsInput

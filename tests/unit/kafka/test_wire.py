@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamer.errors import StoreMismatch
-from streamer.index.messages import CONFIG, Forget, Items, Pages, Record, Term
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import CONFIG, Forget, IndexSettings, Items, Pages, Record, Term
 from streamer.kafka.wire import WIRE_VERSION, LogIdentity, pack_record, unpack_record
 from tests.helpers.signed_pages import crowded_pages, family_pages
 

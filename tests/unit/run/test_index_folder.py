@@ -8,7 +8,7 @@ import pytest
 
 from streamer.config import load_settings
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import IndexSettings
 from streamer.run import index_folder
 from streamer.run.judge import replay_judge
 from streamer.sketch.settings import SignatureSettings, read_secret

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from streamer.errors import StoreUnavailable
-from streamer.index.messages import Pages
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import IndexSettings, Pages
 from streamer.run import judge as module
 from streamer.run.judge import FlushRule, Judge
 from tests.helpers.signed_pages import BANDS, family_pages, opened

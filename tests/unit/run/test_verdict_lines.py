@@ -8,11 +8,10 @@ import msgspec
 import pytest
 
 from streamer.analysis.clusters import group, ranking, rows
-from streamer.analysis.verdicts import read_places
 from streamer.console.inputs import read_batches
 from streamer.errors import InputError
 from streamer.model import Verdict
-from streamer.run.verdict_files import read_verdicts
+from streamer.run.verdict_files import read_places, read_verdicts
 from tests.helpers.verdict_lines import LETTER, UNIQUE, duplicate, written
 
 READERS: dict[str, Callable[[Path], object]] = {

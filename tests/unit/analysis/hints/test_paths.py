@@ -57,7 +57,7 @@ def test_a_page_that_answers_for_unlike_paths_is_a_soft_error() -> None:
     urls: list[tuple[str, object]] = [(f"/{word}", "error") for word in words]
     urls += [(f"/page/{n}", n) for n in range(40)]
     found = paths.learn_soft_404(bases(urls))
-    assert [(each.families, len(each.pages)) for each in found] == [(10, 10)]
+    assert [(each.evidence.support, len(each.pages)) for each in found] == [(10, 10)]
     assert paths.learn_soft_404(bases(urls[1:])) == []
     assert paths.learn_soft_404(bases([(f"/item/{n}", "sold") for n in range(100)])) == []
 
@@ -65,7 +65,8 @@ def test_a_page_that_answers_for_unlike_paths_is_a_soft_error() -> None:
 def test_a_family_that_grows_without_new_content_is_a_trap() -> None:
     urls = [(f"/calendar/{n // 12}/{n % 12}", n if n < 20 else "empty") for n in range(100)]
     traps = paths.learn_traps(bases(urls), set(), HintLimits())
-    assert [(each.name, each.newer, each.new) for each in traps] == [("/calendar/*/*", 50, 0)]
+    [(name, seen, _)] = traps
+    assert (name, seen.support, seen.differing) == ("/calendar/*/*", 50, 0)
     urls = [(f"/calendar/{n // 12}/{n % 12}", n if n % 5 == 0 else "empty") for n in range(100)]
     assert paths.learn_traps(bases(urls), set(), HintLimits()) == []
     assert (

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.analysis import datasets
+from streamer.analysis import trial as datasets
 from streamer.analysis.evaluation import ConfusionCounts
 from streamer.analysis.sample.reference import ReferencePages, TextShingler, resemblance
 from streamer.errors import InputError

@@ -11,10 +11,9 @@ from pyarrow import parquet
 from streamer.compression import zstd
 from streamer.errors import InputError
 from streamer.model import Basis, Change, Location, NearestKept, Representative, SignedText, Verdict
-from streamer.run import parquet_verdicts
+from streamer.run import verdict_files
 from streamer.run.output_checks import LINES_SUFFIX, part_of
-from streamer.run.parquet_verdicts import VerdictTable
-from streamer.run.verdict_files import open_verdicts, read_verdicts
+from streamer.run.verdict_files import VerdictTable, open_verdicts, read_verdicts
 from tests.helpers.verdict_lines import COLUMNS, NEAR_COLUMNS, duplicate, unique
 
 PAGE = Location("a b.jsonl", 0, 2**40 - 1)
@@ -73,8 +72,8 @@ def test_near_misses_have_columns_only_where_there_are_any(tmp_path: Path) -> No
 
 
 def test_row_groups_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_verdicts, "_BATCH_ROWS", 3)
-    monkeypatch.setattr(parquet_verdicts, "_GROUP_BATCHES", 2)
+    monkeypatch.setattr(verdict_files, "_BATCH_ROWS", 3)
+    monkeypatch.setattr(verdict_files, "_GROUP_BATCHES", 2)
     path = tmp_path / "v.parquet"
     lines = made(path, [PLAIN, COPY] * 10)
     found = parquet.read_metadata(path)

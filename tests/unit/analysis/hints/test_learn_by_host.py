@@ -5,8 +5,8 @@ import sqlite3
 import msgspec
 import pytest
 
-from streamer.analysis.hints.by_host import VerdictsByHost
 from streamer.analysis.hints.hint import HintLimits
+from streamer.analysis.hints.learn import VerdictsByHost
 from streamer.errors import InputError
 from streamer.model import Decision, Location, Representative
 from streamer.run.verdict_lines import VerdictLine

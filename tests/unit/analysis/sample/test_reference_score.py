@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.analysis.evaluation import ConfusionCounts, ratio_text
+from streamer.analysis.sample import reference
 from streamer.analysis.sample.crawl import write_crawl
-from streamer.analysis.sample.reference import TextShingler, read_pages, resemblance
-from streamer.analysis.sample.score import KeptSoFar, Score, score_pages
-from streamer.analysis.verdicts import largest_clusters, read_verdicts
+from streamer.analysis.sample.reference import KeptSoFar, TextShingler, pages_of, score_pages
 from streamer.errors import InputError
+from streamer.run.reading import DEFAULT_READER
 from tests.helpers.commands import run
 from tests.helpers.labelled import labelled_set
 from tests.unit.analysis.test_clusters import verdict, write
@@ -23,13 +23,17 @@ def words(count: int, start: int = 0) -> str:
     return " ".join(f"w{n}" for n in range(start, start + count))
 
 
-def score(pages: Sequence[Path], verdicts: Path, **options: Any) -> Score:
-    return score_pages(read_pages(pages), verdicts, **options)
+def read_pages(*files: Path) -> reference.ReferencePages:
+    return pages_of(DEFAULT_READER.open([*map(str, files)]))
+
+
+def score(pages: Sequence[Path], verdicts: Path, **options: Any) -> reference.Score:
+    return score_pages(read_pages(*pages), verdicts, **options)
 
 
 def scored(
     folder: Path, bodies: Sequence[str], verdicts: Sequence[dict[str, Any]], **options: Any
-) -> Score:
+) -> reference.Score:
     pages = [{"url": f"{SITE}{n}", "body": body} for n, body in enumerate(bodies)]
     file = write(folder / "pages.jsonl", pages)
     return score([file], write(folder / "verdicts.jsonl", [*verdicts]), **options)
@@ -189,7 +193,7 @@ def test_the_nearest_kept_page_is_the_one_that_comparing_with_all_finds(
     index = KeptSoFar(pages, floor, min_shingles)
     kept: list[int] = []
     for page in range(len(pages)):
-        values = [resemblance(pages[page], pages[other], min_shingles) for other in kept]
+        values = [reference.resemblance(pages[page], pages[other], min_shingles) for other in kept]
         assert index.best(page) == max((v for v in values if v >= floor), default=0)
         if rng.random() < 0.7:
             index.keep(page)
@@ -198,13 +202,9 @@ def test_the_nearest_kept_page_is_the_one_that_comparing_with_all_finds(
 
 def test_the_largest_clusters_come_first_and_equal_ones_by_url(tmp_path: Path) -> None:
     said = [verdict(page, of=of) for page, of in enumerate([9, 3, 5, 3, 9, 5, 5, 7], 10)]
-    file = write(tmp_path / "v.jsonl", said * 2)  # a repeat counts once
-    clusters = largest_clusters(read_verdicts(file), 3)
-    assert [(c.url, c.size) for c in clusters] == [
-        (f"{SITE}5", 4),
-        (f"{SITE}3", 3),
-        (f"{SITE}9", 3),
-    ]
+    clusters = scored(tmp_path, [LIKE] * 18, said * 2).clusters  # a repeat counts once
+    found = [(each.url, each.size) for each in clusters]
+    assert found == [(f"{SITE}5", 4), (f"{SITE}3", 3), (f"{SITE}9", 3), (f"{SITE}7", 2)]
     assert clusters[0].share == 4 / 8
 
 
@@ -220,18 +220,18 @@ def listed_pairs(folder: Path) -> dict[frozenset[str], float]:
 
 
 def test_exact_resemblance_is_the_one_listed_for_documentation_pages(documentation: Path) -> None:
-    pages = read_pages([documentation / "pages.jsonl"])
+    pages = read_pages(documentation / "pages.jsonl")
     assert len(pages) == 881
     index = {url: n for n, url in enumerate(pages.urls)}
     for urls, listed in list(listed_pairs(documentation).items())[::10]:
         left, right = (pages.exact[index[url]] for url in urls)
-        assert resemblance(left, right) == pytest.approx(listed, abs=1e-6), urls
+        assert reference.resemblance(left, right) == pytest.approx(listed, abs=1e-6), urls
 
 
 def test_lines_that_are_no_pages_keep_their_ordinal(tmp_path: Path) -> None:
     path = tmp_path / "pages.jsonl"
     path.write_bytes(b'{"url":"u0","body":"a"}\n\n{broken\n{"url":"u3","body":"b"}\n')
-    assert read_pages([path]).ordinals == [0, 3]
+    assert read_pages(path).ordinals == [0, 3]
 
 
 @pytest.mark.parametrize("options", [[], ["--canonical", "keep_tags=true"], ["--text", "main"]])

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.analysis.audit.facts import AuditReport
-from streamer.analysis.audit.kept_pages import KeptPages, buckets
-from streamer.index.messages import Pages, Term
+from streamer.analysis.audit.folded import KeptPages, buckets
+from streamer.index.messages import IndexSettings, Pages, Term
 from streamer.index.rule import matching_pairs
-from streamer.index.settings import IndexSettings
 from streamer.sketch.hash_sets import pack_set
 from streamer.sketch.resemblance import similarity
 from tests.helpers.shard_cases import BANDS, FAR, SAME, apart, shares

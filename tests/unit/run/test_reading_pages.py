@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streamer.errors import InputError, SettingsError
-from streamer.run.page_reader import PageReader
+from streamer.run.reading import PageReader
 from tests.helpers.commands import run
 
 TEXT = " ".join(f"word{n}" for n in range(80))

@@ -12,13 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
-from streamer.index.messages import Pages, Verdicts
+from streamer.index.messages import IndexSettings, Pages, Verdicts
 from streamer.index.rule import CONTENT, SIGNATURE, TOO_SHORT
-from streamer.index.settings import IndexSettings
 from streamer.run.catalogue import Catalogue, SourceEntry, pack_catalogue
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import Judge, JudgeOptions, replay_judge
-from streamer.run.reference_indexes import ReferenceIndexes, parse_also
+from streamer.run.read_index import ReferenceIndexes, parse_also
 from streamer.run.stages import verdicts
 from streamer.sketch.resemblance import similarity
 from streamer.sketch.settings import SignatureSettings

@@ -6,8 +6,7 @@ import pytest
 from streamer.index.messages import Verdicts
 from streamer.index.rule import CONTENT, SIGNATURE
 from streamer.model import page_ref
-from streamer.run import large_clusters
-from streamer.run.large_clusters import FEW_WORDS, LargeCluster, LargeClusters, SharedTexts
+from streamer.run.totals import FEW_WORDS, LargeCluster, LargeClusters, SharedText, SharedTexts
 from tests.helpers.signed_pages import made_pages, unlike
 
 _ONE = made_pages([[1]], [unlike(0)])
@@ -79,5 +78,5 @@ def test_pages_of_a_host_that_share_a_few_words_are_named() -> None:
     for own in (again, more, near, block([UNIQUE])):
         shared.add(own)
     (found,) = shared.found()
-    assert found == large_clusters.SharedText("0.example", 10, FEW_WORDS, "http://0.example/")
+    assert found == SharedText("0.example", 10, FEW_WORDS, "http://0.example/")
     assert "10 pages of 0.example share one text of 50 words" in str(found)

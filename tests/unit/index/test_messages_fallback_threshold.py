@@ -7,7 +7,7 @@ import pytest
 
 from streamer.config import load_settings
 from streamer.errors import SettingsError
-from streamer.index.settings import IndexSettings
+from streamer.index.messages import IndexSettings
 from streamer.rules import Rule
 
 

@@ -9,8 +9,13 @@ import pytest
 from streamer.errors import InputError, SettingsError
 from streamer.model import Location, NearestKept
 from streamer.run.output_checks import is_table
-from streamer.run.table import cells, has_near_columns, table_head, write_table
-from streamer.run.verdict_files import read_verdicts
+from streamer.run.verdict_files import (
+    cells,
+    has_near_columns,
+    read_verdicts,
+    table_head,
+    write_table,
+)
 from tests.helpers.verdict_lines import COLUMNS, NEAR_COLUMNS, unique
 
 
