@@ -14,7 +14,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -28,15 +28,13 @@ from streamer.pages.folders import BESIDE, UNKNOWN
 from streamer.pages.formats import has_records
 from streamer.pages.lists import expand_lists
 from streamer.pages.remote import is_remote, name_of
+from streamer.run.explanation import KeptIndex
 from streamer.run.reading import DEFAULT_READER, PageReader, Progress
 from streamer.sketch.method import PageText
 from streamer.sketch.scheme import canonical_options
 from streamer.text.charset import decode_body
 from streamer.text.visible import HTML, Buffer, TextPart, meta_description, text_parts
 from streamer.text.words import CanonicalOptions
-
-if TYPE_CHECKING:
-    from streamer.run.explanation import KeptIndex
 
 
 def page_texts(

@@ -10,12 +10,10 @@ that of a sweep shows, and many terms are swept together.
 # harm. A command is answered when nothing is left: the answer is part of the state until it is
 # published.
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -54,7 +52,7 @@ class Terms:
             self._by_kind[kind][value] = _TermMark(row_end, ask, record)
 
     @classmethod
-    def of(cls, forget: Forget, row_end: int = 1 << 62, record: int = 1 << 62) -> Terms:
+    def of(cls, forget: Forget, row_end: int = 1 << 62, record: int = 1 << 62) -> Self:
         """Return the terms of a record, for the rows before one and versions of URLs before it."""
         named = (normalize_term(term) for term in forget.terms if term[0] != ASK)
         return cls((kind, value, row_end, forget.ask, record) for kind, value in named)
@@ -68,7 +66,7 @@ class Terms:
             (kind, value, *m) for kind, own in self._by_kind.items() for value, m in own.items()
         ]
 
-    def add(self, others: Terms) -> None:
+    def add(self, others: Self) -> None:
         """Add later terms."""
         for kind, own in others._by_kind.items():
             self._by_kind[kind] |= own

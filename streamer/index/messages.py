@@ -17,8 +17,6 @@ verdicts, whatever the settings or the version of the program that replays it.
 # low one would find pages of one site alike. The text of the later page decides, as rules for sites
 # do. Of 1,039 duplicates among articles in templates none paired a main text with a visible one.
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -98,7 +96,7 @@ class IndexSettings(BaseModel):
         """Return how far below its threshold what is nearest to a page is noted, as above."""
         return round(self.near_misses * SIMILARITY_ONE)
 
-    def for_url(self, url: str, *, main: bool = True) -> IndexSettings:
+    def for_url(self, url: str, *, main: bool = True) -> Self:
         """Return what holds for the page with this URL, of which `main` text was signed or not."""
         rule = rule_for(self.rules, url)
         own: dict[str, float | None] = {}
@@ -264,9 +262,9 @@ class Forget:
     def __len__(self) -> int:
         return len(self.terms)
 
-    def take(self, places: Sequence[int]) -> Forget:
+    def take(self, places: Sequence[int]) -> Self:
         """Return the terms at `places`, in that order."""
-        return Forget([self.terms[i] for i in places], self.ask)
+        return type(self)([self.terms[i] for i in places], self.ask)
 
 
 @dataclass(slots=True)

@@ -10,10 +10,8 @@ determines its block without a search. The blocks are behind a Bloom filter, who
 are in one cache line.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -337,9 +335,9 @@ class Probed(NamedTuple):
     blocks: Places
     shared: Places
 
-    def at(self, which: npt.NDArray[np.bool_] | Places | slice) -> Probed:
+    def at(self, which: npt.NDArray[np.bool_] | Places | slice) -> Self:
         """Return some of them."""
-        return Probed(*(column[which] for column in self))
+        return type(self)(*(column[which] for column in self))
 
 
 @kernel

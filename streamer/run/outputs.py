@@ -11,8 +11,6 @@ of a file whose name ends in .gz or .zst are compressed. A flush ends a gzip mem
 so the part that the index knows is complete, can be read by any tool, and can be cut there.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import io
@@ -22,7 +20,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, Self
 
 from streamer.compression import unpack, zstd
 from streamer.errors import OutputClosed, StoreUnavailable
@@ -114,7 +112,7 @@ class OutputFile:
     @classmethod
     def open(
         cls, name: str, known: int | None, *, index: Path | None, overwrite: bool = False
-    ) -> OutputFile:
+    ) -> Self:
         """Open an output whose first `known` bytes belong to the index's state; None: never seen.
 
         Raises:

@@ -22,15 +22,13 @@ knows RocksDB.
 # versions from the future. After 50,000 flushes, most of one row, there were 36 files (measured at
 # 6ec076e).
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import rocksdict
 
@@ -78,7 +76,7 @@ class Database:
         self._merging: Future[None] | None = None
 
     @classmethod
-    def look(cls, path: Path) -> Database:
+    def look(cls, path: Path) -> Self:
         """Open the database in `path` for reading, as it is now; nothing is written there.
 
         rocksdict writes a file of its own into any folder that it opens. So it is given a folder of
@@ -108,7 +106,7 @@ class Database:
             )
 
     @classmethod
-    def write_to(cls, path: Path, failed: Callable[[], None] = lambda: None) -> Database:
+    def write_to(cls, path: Path, failed: Callable[[], None] = lambda: None) -> Self:
         """Open or create the database in `path` for writing; `failed` is called for failed merges.
 
         Raises:

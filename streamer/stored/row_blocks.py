@@ -9,13 +9,11 @@ bytes of each key. The other bytes are in the row's marks, and a table does not 
 numbers are little-endian.
 """
 
-from __future__ import annotations
-
 import itertools
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -147,7 +145,7 @@ class RowKeys(NamedTuple):
     keys: Words
     masks: Words
 
-    def whole(self, marks: Marks) -> RowKeys:
+    def whole(self, marks: Marks) -> Self:
         """Return them with the lower bits of those that are posted, which the rows' marks have."""
         left = marks.astype(np.uint64) & ((np.uint64(1) << _LEFT_BITS) - np.uint64(1))
         return self._replace(keys=self.keys | left)

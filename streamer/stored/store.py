@@ -11,15 +11,13 @@ look-ups; rows are read by their slots. Nothing is written before an index was r
 fit: a store that is refused is not changed.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import msgspec
 import numpy as np
@@ -82,7 +80,7 @@ class Store:
         self._noting = threading.Lock()
 
     @classmethod
-    def open(cls, path: Path, *, writable: bool = True) -> Store:
+    def open(cls, path: Path, *, writable: bool = True) -> Self:
         """Open or (writable) create the store in the folder `path`.
 
         Raises:
@@ -107,7 +105,7 @@ class Store:
         return cls(path, *opening.open_newest(path), None)
 
     @classmethod
-    def _open_to_write(cls, path: Path) -> Store:
+    def _open_to_write(cls, path: Path) -> Self:
         Database.check_process()
         folder = path.parent
         is_new = not opening.has_index(folder)

@@ -7,8 +7,6 @@ whatever is read has its cause among what is read, and what was committed has al
 And what an audit notes down: how often each promise is broken, and what is known of each page.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +25,9 @@ from streamer.pages.parse import PageParser
 from streamer.run.read_index import ReferenceIndexes
 
 EXAMPLES_MAX = 5
+
+Incoming: TypeAlias = Any
+"""A message of a topic, as the client library has it."""
 
 
 @dataclass(slots=True)
@@ -177,10 +178,6 @@ def place_name(place: Incoming | Location) -> str:
 
 
 _DIGEST_BYTES = 8
-
-
-Incoming: TypeAlias = Any
-"""A message of a topic, as the client library has it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,5 @@
 """A hint: what many URLs of a host have in common whose pages have the same content."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from enum import StrEnum
