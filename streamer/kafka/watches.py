@@ -14,6 +14,7 @@ for.
 import asyncio
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import structlog
@@ -24,7 +25,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 
 from streamer.errors import StoreMismatch, StreamerError
 from streamer.kafka.connection import Connection
-from streamer.kafka.reader import Options, cause_of, connect
+from streamer.kafka.reader import Options, connect_to_any
 from streamer.kafka.topics import Names, partition_count, topic_id
 from streamer.metrics import Metrics
 
@@ -65,36 +66,30 @@ class BrokerWatch:
 
     async def _ask(self) -> None:
         """Ask the broker that answered last, then each of the others, until one answers."""
-        asked, causes = time.monotonic(), []
-        for server in [None, *self._servers] if self._open else [*self._servers]:
-            try:
-                await self._connection.prepare()
+        asked, answer = time.monotonic(), None
+        if self._open is not None:
+            with suppress(KafkaError, OSError):
                 async with asyncio.timeout(ANSWER_SECONDS_MAX):
-                    await self._ask_one(server)
-            except (KafkaError, OSError, ValueError) as error:
+                    answer = await self._open.send(MetadataRequest([]))
+        try:
+            if answer is None:
                 self._forget()
-                causes.append(f"{server}: {cause_of(error)}" if server else "")
-            else:
-                if self._lost_at is not None:
-                    seconds = round(time.monotonic() - self._lost_at, 1)
-                    _log.warning("brokers_reachable_again", seconds=seconds)
-                self._answered_at, self._lost_at = datetime.now(UTC), None
-                self._metric.set(1)
-                return
-        if self._lost_at is None:
-            self._lost_at = asked
-            since = self._answered_at.isoformat(timespec="seconds")
-            reason = "; ".join(filter(None, causes))
-            _log.warning("brokers_unreachable", since=since, reason=reason)
-        self._metric.set(0)
-
-    async def _ask_one(self, server: str | None) -> None:
-        """Ask the broker at `server`; None: at the connection that is open."""
-        if server:
-            self._open = await connect(server, self._connection.security_options())
-        assert self._open is not None, "asked without a connection"
-        answer = await self._open.send(MetadataRequest([]))
+                self._open, answer = await connect_to_any(
+                    self._connection, self._servers, ANSWER_SECONDS_MAX
+                )
+        except StreamerError as error:
+            if self._lost_at is None:
+                self._lost_at = asked
+                since = self._answered_at.isoformat(timespec="seconds")
+                _log.warning("brokers_unreachable", since=since, reason=str(error))
+            self._metric.set(0)
+            return
         self._servers |= {f"{host}:{port}": None for _, host, port, *_ in answer.brokers}
+        if self._lost_at is not None:
+            seconds = round(time.monotonic() - self._lost_at, 1)
+            _log.warning("brokers_reachable_again", seconds=seconds)
+        self._answered_at, self._lost_at = datetime.now(UTC), None
+        self._metric.set(1)
 
     def _forget(self) -> None:
         if self._open is not None:
