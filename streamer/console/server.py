@@ -166,13 +166,12 @@ class ConsoleServer:
             SettingsError: the address cannot be used.
         """
         server = WebServer(self.application(), shutdown_timeout=2, max_line_size=_LINE_MAX)
+        host, remedy = self._options.host, "Give another --port or --host."
+        name = f"[{host}]" if ":" in host and not host.startswith("[") else host
         try:
-            host, port = self._options.host, self._options.port
-            found = await server.start(host.strip("[]"), port, "Give another --port or --host.")
-            name = f"[{host}]" if ":" in host and not host.startswith("[") else host
-            yield f"http://{name}:{found}{self._options.base}/"
+            async with server.serving(host.strip("[]"), self._options.port, remedy) as port:
+                yield f"http://{name}:{port}{self._options.base}/"
         finally:
-            await server.stop()
             for pool in (self._pool, self._index_pool):
                 pool.shutdown(wait=False, cancel_futures=True)
 

@@ -424,8 +424,7 @@ async def run_worker(options: WorkerOptions) -> None:
     )  # fmt: skip
     for number in (signal.SIGTERM, signal.SIGINT):  # first, since process 1 has no others
         asyncio.get_running_loop().add_signal_handler(number, worker.stop)
-    await health.start()
-    try:
+    async with health.serving():
         await await_brokers(
             options.connection, lambda reason: _log.warning("brokers_unreachable", reason=reason)
         )
@@ -441,5 +440,3 @@ async def run_worker(options: WorkerOptions) -> None:
         await asyncio.to_thread(warm_kernels, settings.signature)
         freeze_gc()
         await worker.run()
-    finally:
-        await health.stop()
