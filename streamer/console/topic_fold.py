@@ -18,14 +18,13 @@ import re
 import time
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from aiokafka import TopicPartition
 from aiokafka.errors import BrokerResponseError, KafkaError
 
-from streamer.console.fold import Fold
+from streamer.console.fold import Fold, FoldedInput
 from streamer.console.inputs import FoldedLine, decode_line
 from streamer.console.state import FoldState, PartitionLag, moment
 from streamer.console.view import VerdictView
@@ -47,8 +46,6 @@ _AHEAD_MILLISECONDS = 24 * 3600 * 1000  # that the clock of a broker may be ahea
 
 _Result = TypeVar("_Result")
 _log = logging.getLogger("streamer")
-
-_FIND = "SELECT path, position, lines, witness, note FROM input"
 
 
 class Layout(NamedTuple):
@@ -162,11 +159,11 @@ class TopicFold(Fold):
         """Return whether the view is of files, or of topics that were made again; connect."""
         if self._reader is None:
             self._ask_brokers(self._connect())
-        for path, _position, _lines, witness, _note in self._connection.execute(_FIND).fetchall():
-            topic = path.rpartition("/")[0]
+        for row in self._inputs():
+            topic = row.path.rpartition("/")[0]
             if topic not in {self._names.verdicts, self._names.dead_letters}:
                 return True
-            if witness != self._layout.ids.get(topic, witness):
+            if row.witness != self._layout.ids.get(topic, row.witness):
                 return True
         return self._is_beyond
 
@@ -236,17 +233,17 @@ class TopicFold(Fold):
 
     def _begin(self, place: TopicPartition, start: int) -> int:
         """Return where a partition is read on; note what has expired unread."""
-        position, lines, note = self._find_position(place)
-        self._is_beyond |= position > self._ended[place]
-        if position < start:
-            before = re.match(r"\S+: ([0-9,]+) messages expired", note)
-            count = start - position + (int(before[1].replace(",", "")) if before else 0)
+        row = self._row(place)
+        self._is_beyond |= row.position > self._ended[place]
+        if row.position < start:
+            before = re.match(r"\S+: ([0-9,]+) messages expired", row.note)
+            count = start - row.position + (int(before[1].replace(",", "")) if before else 0)
             note = (
-                f"{_name(place)}: {count:,} messages expired before they were read, so the figures "
+                f"{row.path}: {count:,} messages expired before they were read, so the figures "
                 "are without them."
             )
-            self._advance_to(place, start, lines, note)
-        return max(start, position)
+            self._save(row._replace(position=start, note=note))
+        return max(start, row.position)
 
     def _disconnect(self) -> None:
         self._reader, stack, self._stack = None, self._stack, AsyncExitStack()
@@ -343,9 +340,9 @@ class TopicFold(Fold):
                     for message in held:
                         self._fold_messages(place, [message], message.offset + 1)
                     continue
-                _, lines, note = self._find_position(place)
-                note = note or _describe_skipped(place, held[0], error.__cause__ or error)
-                self._advance_to(place, after, lines + 1, note)
+                row = self._row(place)
+                note = row.note or _describe_skipped(place, held[0], error.__cause__ or error)
+                self._save(row._replace(position=after, lines=row.lines + 1, note=note))
 
     def _fold_group(self, place: TopicPartition, held: list[Any], after: int, minute: int) -> None:
         """Fold messages of a partition, up to the position `after`, in one transaction.
@@ -353,7 +350,8 @@ class TopicFold(Fold):
         Raises:
             InputError: the view cannot hold one of them.
         """
-        _, lines, note = self._find_position(place)
+        row = self._row(place)
+        note = row.note
         folded: list[FoldedLine] = []
         for message in held:
             try:
@@ -361,8 +359,8 @@ class TopicFold(Fold):
                     folded.append(line)
             except (msgspec.MsgspecError, ValueError, RecursionError) as error:
                 note = note or _describe_skipped(place, message, error)
-        advance = partial(self._advance_to, place, after, lines + len(held), note)
-        self._take(_name(place), folded, advance, f"{_name(place)}@{held[0].offset}", minute)
+        read = row._replace(position=after, lines=row.lines + len(held), note=note)
+        self._take(folded, read, f"{row.path}@{held[0].offset}", minute)
 
     def _line(self, message: Any) -> FoldedLine | None:  # noqa: ANN401 - the client library's
         """Return what a message says; None: it is of another index."""
@@ -370,13 +368,9 @@ class TopicFold(Fold):
             return decode_line((message.value or b"").decode())  # `carried` is UTF-8, too
         return dead_letter_in(message) if is_of_index(message, self._names.index) else None
 
-    def _find_position(self, place: TopicPartition) -> tuple[int, int, str]:
-        """Return the position of a partition in the view, the messages before it, and a note."""
-        found = self._connection.execute(f"{_FIND} WHERE path = ?", (_name(place),)).fetchone()
-        return (found[1], found[2], found[4]) if found else (0, 0, "")
-
-    def _advance_to(self, place: TopicPartition, position: int, lines: int, note: str) -> None:
-        self._note_read(_name(place), position, lines, self._layout.ids[place.topic], note=note)
+    def _row(self, place: TopicPartition) -> FoldedInput:
+        """Return the row of a partition, whose witness is the id of the topic that is there."""
+        return self._input(_name(place))._replace(witness=self._layout.ids[place.topic])
 
 
 def _name(place: TopicPartition) -> str:
