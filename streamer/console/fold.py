@@ -11,11 +11,12 @@ import binascii
 import logging
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, NoReturn, Self
 
 import msgspec
 import xxhash
@@ -152,7 +153,6 @@ class Fold:
         self._connection = view.open_to_fold()
         self._numbers = _Numbers(self._connection)
         self._tried: dict[str, tuple[int, int]] = {}  # size and time of files at their last reading
-        self._stopped = view.stopped
         self.trouble = ""
         self.is_done = threading.Event()
         self.pace = Pace()
@@ -161,12 +161,9 @@ class Fold:
         """Return how far the fold is, from any thread."""
         return FoldState(self.is_done.is_set(), self.trouble, self.pace.rate)
 
-    def run(self) -> None:
-        """Fold until the view is stopped; what fails is logged, is the `trouble`, is tried again.
-
-        The batch in hand at the end is undone.
-        """
-        while not self._stopped.is_set():
+    def run(self) -> NoReturn:
+        """Fold without end; what fails is logged, is the `trouble`, is tried again."""
+        while True:
             try:
                 self.go_on()
                 self.trouble = ""
@@ -179,8 +176,7 @@ class Fold:
                 if said != self.trouble:
                     _log.exception("The fold failed")
                 self.trouble, self._tried = said, {}
-            self._stopped.wait(_POLL_SECONDS)
-        self.close()
+            time.sleep(_POLL_SECONDS)
 
     def close(self) -> None:
         """Close the database."""
@@ -198,13 +194,11 @@ class Fold:
             if not has_tables(self._connection) or self._has_changed():
                 self._begin_again()
             self._fold_inputs()
-            if not (self.is_done.is_set() or self._stopped.is_set()):
+            if not self.is_done.is_set():
                 make_indexes(self._connection)
                 self.is_done.set()
         except sqlite3.Error as error:
             self._tried = {}
-            if self._stopped.is_set():
-                return
             if not is_damage(error):
                 raise refused(self._view.folder, error) from error
             self._begin_again()
@@ -280,8 +274,6 @@ class Fold:
                 seen = min(size - 1, WITNESS_BYTES) if packed else position
                 row = row._replace(position=position, lines=lines).seen(path, seen)
                 self._take(batch.lines, row, f"{path}: before line {lines + 1}")
-                if self._stopped.is_set():
-                    return
         except InputError:
             if is_parquet(path.name) and row.position:
                 self._save(row.seen(path, size))  # or it seems another file

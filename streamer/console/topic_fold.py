@@ -17,7 +17,7 @@ import logging
 import re
 import time
 from collections.abc import Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -41,7 +41,7 @@ _LOOK_SECONDS = 1.0  # between two looks at lags
 _LAYOUT_SECONDS = 5.0  # between two looks at which topics there are
 _PATIENCE_SECONDS = 10.0  # for one answer of the brokers
 _LAG_SECONDS = 4.0  # for how far signing is, which a topic that was deleted may hold up
-_STOP_SECONDS = 0.1  # between two looks whether the console ends
+_CANCEL_SECONDS = 0.1  # that the client has to give up what it waits for
 _AHEAD_MILLISECONDS = 24 * 3600 * 1000  # that the clock of a broker may be ahead
 
 _Result = TypeVar("_Result")
@@ -117,10 +117,6 @@ async def lag_by_partition(reader: Reader, names: Names, layout: Layout) -> list
     return [PartitionLag(each.partition, ends[each], max(0, lag)) for each, lag in lags.items()]
 
 
-class _ConsoleEnds(Exception):  # noqa: N818 - no error: the console ends
-    """End what waits for the brokers."""
-
-
 class TopicFold(Fold):
     """Folds the topics of an index into a view; all its methods for one thread."""
 
@@ -143,11 +139,6 @@ class TopicFold(Fold):
         found = super().state()
         trouble = found.trouble or self._missing
         return msgspec.structs.replace(found, trouble=trouble, lags=self._lags)
-
-    def go_on(self) -> None:
-        """Fold what the topics have now, as `Fold.go_on`; the console's end ends the wait."""
-        with suppress(_ConsoleEnds):
-            super().go_on()
 
     def close(self) -> None:
         """Close the connections and the database."""
@@ -174,7 +165,7 @@ class TopicFold(Fold):
 
     def _fold_inputs(self) -> None:
         """Fold what the topics have, until nothing more comes; look at the lags meanwhile."""
-        while not self._stopped.is_set():
+        while True:
             found, is_at_end = self._ask_brokers(self._fetch())
             # The client is past these messages, and the view is not.
             with on_failure(self._disconnect):
@@ -188,31 +179,17 @@ class TopicFold(Fold):
     # ---- the brokers -----------------------------------------------------------------------------
 
     def _ask_brokers(self, work: Coroutine[Any, Any, _Result]) -> _Result:
-        """Return what the brokers answer; the console's end, and their absence, end the wait.
+        """Return what the brokers answer.
 
         Raises:
             StreamerError: they are away, or refuse.
         """
         try:
-            return self._runner.run(self._wait_unless_stopped(work))
+            return self._runner.run(_wait(work))
         except (StreamerError, KafkaError, OSError, TimeoutError) as error:
             self._disconnect()
             self._answered_at = self._answered_at or time.time()
             raise StreamerError(_cause(error, moment(self._answered_at))) from error
-
-    async def _wait_unless_stopped(self, work: Coroutine[Any, Any, _Result]) -> _Result:
-        task = asyncio.ensure_future(work)
-        deadline = time.monotonic() + _PATIENCE_SECONDS
-        while not task.done():
-            await asyncio.wait({task}, timeout=_STOP_SECONDS)
-            if task.done():
-                break
-            is_late = time.monotonic() > deadline
-            if is_late or self._stopped.is_set():
-                task.cancel()
-                await asyncio.wait({task}, timeout=_STOP_SECONDS)
-                raise TimeoutError if is_late else _ConsoleEnds
-        return task.result()
 
     async def _connect(self) -> None:
         """Begin to read all partitions at the positions of the view."""
@@ -371,6 +348,16 @@ class TopicFold(Fold):
     def _row(self, place: TopicPartition) -> FoldedInput:
         """Return the row of a partition, whose witness is the id of the topic that is there."""
         return self._input(_name(place))._replace(witness=self._layout.ids[place.topic])
+
+
+async def _wait(work: Coroutine[Any, Any, _Result]) -> _Result:
+    """Wait for an answer of the brokers; one that the client does not give up is left behind."""
+    task = asyncio.ensure_future(work)
+    if not (await asyncio.wait({task}, timeout=_PATIENCE_SECONDS))[0]:
+        task.cancel()
+        await asyncio.wait({task}, timeout=_CANCEL_SECONDS)
+        raise TimeoutError
+    return task.result()
 
 
 def _name(place: TopicPartition) -> str:

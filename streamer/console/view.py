@@ -159,7 +159,6 @@ class VerdictView:
 
     def _connect(self, path: Path) -> sqlite3.Connection:
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        connection.set_progress_handler(self.stopped.is_set, _STEPS_A_LOOK)
         # Temporary files, not memory, have what an index of ten million keys is sorted in.
         connection.executescript(
             f"PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA temp_store = FILE;"
@@ -202,7 +201,7 @@ class VerdictView:
             return _connect_to_read(newest)  # the fold has made the view again meanwhile
 
     def stop(self) -> None:
-        """Have all that runs on the view end soon: queries, and the fold, which goes on later."""
+        """Have all queries that run on the view end soon."""
         self.stopped.set()
 
     def close(self) -> None:
