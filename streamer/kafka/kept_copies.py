@@ -53,7 +53,7 @@ from streamer.kafka.reader import (
     open_reader,
     stop_consumer,
 )
-from streamer.kafka.tasks import Fail, fail_on_error, wait_at_most
+from streamer.kafka.tasks import Fail, fail_on_error
 from streamer.metrics import CopyMetrics
 from streamer.model import Decision, Location
 
@@ -98,20 +98,18 @@ class KeptThread:
     _fail: Fail
 
     def __post_init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._stopping = asyncio.Event()
+        self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kept-topic", daemon=True)
         self._thread.start()
 
     async def leave(self) -> None:
         """Commit what was begun, and leave the group."""
-        with suppress(RuntimeError):  # its loop is closed
-            self._loop.call_soon_threadsafe(self._stopping.set)
+        self._stopping.set()
         await asyncio.to_thread(self._thread.join)
 
     def _run(self) -> None:
-        with fail_on_error(self._fail), asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._copy())
+        with fail_on_error(self._fail):
+            asyncio.run(self._copy())
 
     async def _copy(self) -> None:
         while not self._stopping.is_set():
@@ -119,7 +117,7 @@ class KeptThread:
                 continue
             _raise_if_it_lasts(self._topic, error)
             _log.warning("kept_topic_restarting", topic=self._topic.name, reason=repr(error))
-            await wait_at_most(RESTART_SECONDS, self._stopping)
+            await asyncio.to_thread(self._stopping.wait, RESTART_SECONDS)
 
     async def _session(self) -> kafka_errors.KafkaError | None:
         """Copy as a member of the group until it is time to stop; return what has ended it else."""
@@ -206,7 +204,7 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         self._generation += 1
         self._assigned = {place.partition for place in assigned}
 
-    async def copy_round(self, stopping: asyncio.Event) -> None:
+    async def copy_round(self, stopping: threading.Event) -> None:
         """Copy the pages of the verdicts that have arrived.
 
         Raises:
@@ -230,7 +228,7 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
                 if end is not None:
                     self._metrics.lag.labels(partition).set(max(0, end - copier.position))
         if 0 < sum(map(len, found.values())) < VERDICTS_MAX:
-            await wait_at_most(began + ROUND_SECONDS - time.monotonic(), stopping)
+            await asyncio.to_thread(stopping.wait, began + ROUND_SECONDS - time.monotonic())
 
     async def _begin(self) -> None:
         """Fence whoever had these partitions, and find out where to continue."""

@@ -24,7 +24,7 @@ from aiokafka.protocol.struct import Struct
 from streamer.config import Settings
 from streamer.errors import SettingsError
 from streamer.kafka import topics
-from streamer.kafka.dead_letters import INDEX
+from streamer.kafka.dead_letters import is_of_index
 from streamer.kafka.owner import SEQUENCE
 from streamer.kafka.prepare import PreparedIndex, check_groups
 from streamer.kafka.reader import COORDINATOR_SECONDS, Reader, ask_again
@@ -227,7 +227,7 @@ async def has_copies(reader: Reader, topic: str, index: str) -> bool:
         while start < end:  # in growing steps: aborted or other copies may be last, however many
             first = max(start, end - count)
             async for chunk in reader.read(topic, partition, first, end):
-                if any(dict(each.headers).get(INDEX) == index.encode() for each in chunk.records):
+                if any(is_of_index(each, index) for each in chunk.records):
                     return True
             end, count = first, 2 * count
     return False

@@ -29,7 +29,7 @@ from streamer.index.memtable import HEAD_PAGES
 from streamer.index.messages import Forget, Output, Pages, Record, Term, forget_record
 from streamer.kafka import wire
 from streamer.kafka.connection import Connection
-from streamer.kafka.gauge import answer_in
+from streamer.kafka.gauge import Answer, told_in
 from streamer.kafka.prepare import log_bounds
 from streamer.kafka.publisher import Publisher
 from streamer.kafka.reader import Reader, fetch, read_from, reader_of
@@ -191,8 +191,8 @@ async def _wait_for_answers(
     pages: dict[int, int] = {}
     while time.monotonic() <= deadline:
         found = await fetch(reader.consumer, place, await reader.consumer.position(place))
-        for answer in filter(None, map(answer_in, found)):
-            if answer.ask == ask:
+        for answer in map(told_in, found):
+            if isinstance(answer, Answer) and answer.ask == ask:
                 pages[answer.shard] = answer.pages
         if len(pages) == shards:
             return sum(pages.values())

@@ -39,7 +39,7 @@ from streamer.kafka.topics import Names
 from streamer.model import Location, split_ref
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import LOG_FLUSHES, Judge, JudgeOptions
-from streamer.run.stages import Locate, verdicts
+from streamer.run.stages import verdicts
 from streamer.sketch.settings import SignatureSettings
 from streamer.upkeep.snapshots import RegularSnapshots
 
@@ -193,20 +193,18 @@ class Owner(Judge):
         return msgspec.msgpack.encode(self._at)
 
 
-def topic_locator(topic: str) -> Locate:
-    """Return a function from a page ref to its location: a source's number is its partition's."""
+def verdict_messages(
+    block: Verdicts, shard: int, start: int, topic: str, fingerprint: str, partitions: int
+) -> dict[int, list[Message]]:
+    """Return the messages of a block by partition; `start` is the number of its first verdict.
+
+    `topic` is that of the pages.
+    """
 
     def locate(ref: int) -> Location:
-        partition, offset = split_ref(ref)
+        partition, offset = split_ref(ref)  # a source's number is its partition's
         return Location(topic, partition, offset)
 
-    return locate
-
-
-def verdict_messages(
-    block: Verdicts, shard: int, start: int, locate: Locate, fingerprint: str, partitions: int
-) -> dict[int, list[Message]]:
-    """Return the messages of a block by partition; `start` is the number of its first verdict."""
     result: dict[int, list[Message]] = defaultdict(list)
     pages, headers = block.pages, block.pages.headers or [[]] * len(block)
     found = verdicts(block, locate, fingerprint)
@@ -236,7 +234,6 @@ class Outlet:
     def __init__(self, names: Names, publisher: Publisher, verdict_partitions: int) -> None:
         self.names, self.publisher = names, publisher
         self._verdict_partitions = verdict_partitions
-        self._locate = topic_locator(names.pages)
 
     def pack(self, owner: Owner, emitted: Iterable[Emitted]) -> Packed:
         """Return the messages of verdicts that an owner gave."""
@@ -248,7 +245,7 @@ class Outlet:
             packed.verdicts.append(output.verdicts)
             packed.timestamps.append(message.timestamp)
             by_partition = verdict_messages(
-                output.verdicts, owner.number, output.start, self._locate, owner.fingerprint,
+                output.verdicts, owner.number, output.start, self.names.pages, owner.fingerprint,
                 self._verdict_partitions,
             )  # fmt: skip
             for partition, found in by_partition.items():

@@ -28,6 +28,17 @@ BATCH_BYTES = 768 << 10
 TELL_SECONDS_MAX = 10.0
 
 
+def headers_within(headers: Iterable[tuple[str, bytes | None]], room: int) -> Headers:
+    """Return the headers that have a value, in order, as far as `room` in bytes allows."""
+    found: Headers = []
+    for name, value in headers:
+        size = len(name.encode()) + len(value or b"")
+        if value is not None and size <= room:
+            found.append((name, value))
+            room -= size
+    return found
+
+
 class Publisher:
     """Publishes messages to partitions; safe to call from many tasks of one loop."""
 

@@ -17,7 +17,6 @@ the run with a message.
 """
 
 import asyncio
-import concurrent.futures
 import re
 import threading
 from collections import deque
@@ -218,18 +217,15 @@ class WaitingLoop:
     """An event loop to wait on; a context manager, whose end leaves all that was entered in it."""
 
     def __enter__(self) -> Self:
-        started: concurrent.futures.Future[None] = concurrent.futures.Future()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._turn(started)))
+        self._loop, self._ended = asyncio.new_event_loop(), asyncio.Event()
+        self._entered = AsyncExitStack()
+        self._thread = threading.Thread(target=self._turn)
         self._thread.start()
-        started.result()
         return self
 
-    async def _turn(self, started: concurrent.futures.Future[None]) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._ended = asyncio.Event()
-        self._entered = AsyncExitStack()
-        started.set_result(None)
-        await self._ended.wait()
+    def _turn(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._ended.wait())
 
     def run(
         self, work: Coroutine[Any, Any, Result], patience_s: float = PATIENCE_SECONDS

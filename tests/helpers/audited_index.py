@@ -21,7 +21,7 @@ from streamer.index.messages import Pages, Record, Verdicts, config_record, sour
 from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
 from streamer.kafka.dead_letters import dead_letter_message
-from streamer.kafka.owner import topic_locator, verdict_messages
+from streamer.kafka.owner import verdict_messages
 from streamer.kafka.topics import Names
 from streamer.kafka.wire import LogIdentity, pack_record, unpack_record
 from streamer.model import page_ref
@@ -127,7 +127,7 @@ class _Maker:
 
     def _publish(self, block: Verdicts, start: int, offset: int) -> None:
         by_partition = verdict_messages(
-            block, 0, start, topic_locator(NAMES.pages), IDENTITY.fingerprint, VERDICT_PARTITIONS
+            block, 0, start, NAMES.pages, IDENTITY.fingerprint, VERDICT_PARTITIONS
         )
         for partition, messages in by_partition.items():
             for key, value, headers, _ in messages:

@@ -15,7 +15,7 @@ from streamer.errors import StoreMismatch
 from streamer.index.messages import Items, Pages, Verdicts
 from streamer.index.settings import IndexSettings
 from streamer.kafka.log_upkeep import FreshShard
-from streamer.kafka.owner import topic_locator, verdict_messages
+from streamer.kafka.owner import verdict_messages
 from streamer.kafka.wire import unpack_record
 
 
@@ -33,7 +33,6 @@ class LogAudit:
         target = self._target
         self.reading = facts.LogReading()
         self._fresh = FreshShard(self._folder, target.bands, references=target.references)
-        self._locate = topic_locator(target.names.pages)
         self._folded = FoldedVerdicts(self._table, self._kept)
 
     def take(self, message: facts.Incoming) -> None:
@@ -69,7 +68,7 @@ class LogAudit:
         """Note verdicts, numbered from `start` on."""
         target = self._target
         by_partition = verdict_messages(
-            block, self._number, start, self._locate, target.identity.fingerprint,
+            block, self._number, start, target.names.pages, target.identity.fingerprint,
             target.verdict_partitions,
         )  # fmt: skip
         digests = np.zeros(len(block), np.uint64)

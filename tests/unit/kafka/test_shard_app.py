@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from faust.types import TP
@@ -18,7 +19,7 @@ from streamer.index.messages import CONFIG
 from streamer.index.settings import IndexSettings
 from streamer.kafka import shard_app
 from streamer.kafka.faust_chunks import Start
-from streamer.kafka.gauge import Gauge, unpack_gauge
+from streamer.kafka.gauge import Gauge
 from streamer.kafka.owner import Outlet, Owner
 from streamer.kafka.reader import Fetched
 from streamer.kafka.role_metrics import ShardMetrics
@@ -341,7 +342,8 @@ async def reported(owning: Owning, seconds: float) -> list[Gauge]:
     await asyncio.sleep(seconds)
     telling.cancel()
     assert {topic for topic, _ in owning.publisher.published} <= {"index.gauge"}
-    return [unpack_gauge(data) for _, data in owning.publisher.published[before:]]
+    published = owning.publisher.published[before:]
+    return [msgspec.msgpack.decode(data, type=Gauge) for _, data in published]
 
 
 async def test_the_gauge_is_told_when_it_changes_and_again_before_it_is_forgotten(
