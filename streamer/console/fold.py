@@ -12,8 +12,10 @@ import logging
 import sqlite3
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, Self
@@ -23,7 +25,6 @@ import xxhash
 
 from streamer.compression import is_parquet
 from streamer.console.inputs import WITNESS_BYTES, FoldedLine, is_packed, read_batches, witness_of
-from streamer.console.state import FoldState, Pace
 from streamer.console.view import (
     SOURCES_OF_VIEW_MAX,
     VerdictView,
@@ -42,6 +43,7 @@ RECORD_BYTES_SHOWN = 16 << 10  # of a dead letter's record
 _NAMES_REMEMBERED = 1 << 16
 _SIGN = 1 << 63  # SQLite's integers have one, hashes have none
 _POLL_SECONDS = 1.0
+_PACE_SECONDS = 10.0  # that a rate is the mean of
 
 _encode = msgspec.json.Encoder().encode
 # Fields that not every verdict has, with what they are then.
@@ -121,6 +123,62 @@ _COUNT_OTHERS = "UPDATE input SET passed_over = passed_over + :lines WHERE path 
 def url_key(url: str) -> int:
     """Return the hash by which the view finds a URL."""
     return xxhash.xxh3_64_intdigest(url.encode()) - _SIGN
+
+
+# ---- how far it is, in plain values --------------------------------------------------------------
+
+
+class PartitionLag(msgspec.Struct, frozen=True):
+    """A partition of the pages; `lag` messages are not signed and committed, None: unknown."""
+
+    partition: int
+    end: int
+    lag: int | None
+
+
+class FoldState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How far a fold is.
+
+    Attributes:
+        is_done: whether the view has all that its inputs had at the start.
+        trouble: what keeps the fold from going on; '' for nothing.
+        rate: how many lines a second are new; None where that is not known.
+        lags: of the partitions of pages; None where files are folded.
+        refused: why the view cannot be opened; '' if it can.
+    """
+
+    is_done: bool = False
+    trouble: str = ""
+    rate: float | None = None
+    lags: list[PartitionLag] | None = None
+    refused: str = ""
+
+
+class Pace:
+    """How fast a count grows, as the mean of the last seconds."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int]] = deque()
+        self.rate: float | None = None  # a second; None until it is known
+
+    def note(self, count: int, now: float | None = None) -> None:
+        """Take the count of this moment, in seconds of any clock."""
+        now = time.monotonic() if now is None else now
+        if self._seen and count < self._seen[-1][1]:  # another topic, or another view
+            self._seen.clear()
+        self._seen.append((now, count))
+        while len(self._seen) > 1 + 1 and self._seen[1][0] <= now - _PACE_SECONDS:
+            self._seen.popleft()
+        (began, first), (ended, last) = self._seen[0], self._seen[-1]
+        self.rate = (last - first) / (ended - began) if ended > began else None
+
+
+def moment(seconds: float) -> str:
+    """Return a time, in seconds since 1970, as people and programs read it."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+# ---- the fold ------------------------------------------------------------------------------------
 
 
 class FoldedInput(NamedTuple):

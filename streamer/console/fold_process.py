@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from streamer.console.fold import Fold
-from streamer.console.state import FoldState
+from streamer.console.fold import Fold, FoldState
 from streamer.console.view import VerdictView
 from streamer.errors import StreamerError
 
@@ -38,7 +37,6 @@ _NICE = 10  # a tenth of what a worker has: under load, the view lags behind
 _LOCK = "fold.lock"
 _TELL_SECONDS = 0.1
 _AGAIN_SECONDS = 1.0  # until a fold that has ended is started again
-_HELD_SECONDS = 5.0  # that the fold of a console that was killed may still have the view
 _log = logging.getLogger("streamer")
 
 
@@ -147,7 +145,7 @@ def main() -> None:
     task = msgspec.json.decode(sys.stdin.buffer.readline(), type=FoldTask)
     threading.Thread(target=_end_with_input, daemon=True).start()
     try:
-        fold = task.fold(VerdictView(Path(task.folder), _LOCK, _HELD_SECONDS))
+        fold = task.fold(VerdictView(Path(task.folder), _LOCK))
     except StreamerError as error:
         _say(FoldState(refused=str(error)))
         sys.exit(1)

@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 
 from streamer.analysis.documents import Body, find_texts
-from streamer.console.state import moment
+from streamer.console.fold import moment
 from streamer.console.view import QueryTooLong
 from streamer.errors import InputError
 from streamer.model import SignedText, Verdict

@@ -24,9 +24,8 @@ import msgspec
 from aiokafka import TopicPartition
 from aiokafka.errors import BrokerResponseError, KafkaError
 
-from streamer.console.fold import Fold, FoldedInput
+from streamer.console.fold import Fold, FoldedInput, FoldState, PartitionLag, moment
 from streamer.console.inputs import FoldedLine, decode_line
-from streamer.console.state import FoldState, PartitionLag, moment
 from streamer.console.view import VerdictView
 from streamer.errors import InputError, StreamerError, on_failure
 from streamer.kafka.connection import Connection

@@ -34,7 +34,6 @@ _INDEXES = (_FOLDER / "indexes.sql").read_text(encoding="utf-8")
 _OWN_NAME = re.compile(r"view-([0-9]{1,9})\.sqlite(-wal|-shm)?")
 _CACHE_KIB = 64 << 10  # of the fold
 _READER_CACHE_KIB = 4 << 10
-_LOCK_SECONDS = 0.05  # between two tries
 _STEPS_A_LOOK = 10_000  # of SQLite's machine, a millisecond, until a query looks at the clock
 
 
@@ -66,7 +65,7 @@ def ref_of(source: int, offset: int) -> int:
 class VerdictView:
     """The view in `folder`, which is made if need be, for the one process that has its `lock`.
 
-    It waits for the lock for `seconds`: the console has one, and its fold another.
+    The console has one, and its fold another.
 
     Attributes:
         path: the database; another one once the view is made again.
@@ -76,7 +75,7 @@ class VerdictView:
         SettingsError: another console has the folder, or it cannot be written.
     """
 
-    def __init__(self, folder: Path, lock: str = "lock", seconds: float = 0) -> None:
+    def __init__(self, folder: Path, lock: str = "lock") -> None:
         self.folder = folder = folder.absolute()
         self.stopped = threading.Event()
         try:
@@ -86,20 +85,14 @@ class VerdictView:
             raise SettingsError(
                 f"Cannot write {folder}: {error.strerror}. Name another folder with --view."
             ) from error
-        deadline = time.monotonic() + seconds
-        while True:
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                if time.monotonic() >= deadline:
-                    os.close(self._lock)
-                    raise SettingsError(
-                        f"Another console has its view in {folder}. Stop it, or name another "
-                        "folder with --view."
-                    ) from error
-                time.sleep(_LOCK_SECONDS)
-            else:
-                return
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(self._lock)
+            raise SettingsError(
+                f"Another console has its view in {folder}. Stop it, or name another folder with "
+                "--view."
+            ) from error
 
     @property
     def path(self) -> Path:

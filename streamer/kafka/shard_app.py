@@ -1,9 +1,24 @@
 """The owner of a shard in Kafka: a Faust agent over the one partition of the shard's log.
 
-One thread reads chunks of records ahead, another applies them in order. checkpoint.py has the order
-in which what they emit is published, acknowledged and flushed. Where the store is behind the
-group's committed offset, the records between are folded first, outside Faust: what they emit was
-published before.
+One thread reads chunks of records ahead, another applies them in order. Where the store is behind
+the group's committed offset, the records between are folded first, outside Faust: what they emit
+was published before.
+
+**What becomes lasting, in which order, and what a crash leaves.** The judge has applied a chunk in
+memory. From there on:
+
+1. `_commit` sends its verdicts, in the order of the log. After a crash here the next owner applies
+   the chunk again, from where the store is, and sends the same verdicts with the same numbers.
+2. Once the brokers have all of them, the chunk is acknowledged, and Faust commits the offset after
+   it. After a crash here the chunk is applied again, and nothing of it is sent: all below the
+   committed offset is out.
+3. `_flush` takes the state as it is now. It is written once all that was sent before it has
+   arrived: a store that knew more than was sent would hide the difference for ever. After a crash
+   here the store is as of the flush before.
+4. The store's offset is at the flush. What comes after it in the log is applied again by the next
+   start; a snapshot of the flush is taken meanwhile, and a crash leaves an older one.
+
+So a store is never ahead of what is published, and a committed offset never ahead of it either.
 """
 
 # Folding outside Faust, a rebuild runs at four times the live rate (five to six with a short log),
@@ -11,19 +26,19 @@ published before.
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
+import numpy as np
 import structlog
-from faust.types import TP
+from faust.types import TP, Message
 
-from streamer.errors import StoreMismatch
+from streamer.errors import StoreMismatch, StreamerError
 from streamer.index.messages import CONFIG, config_record
 from streamer.index.settings import IndexSettings
-from streamer.kafka.checkpoint import Checkpoint
 from streamer.kafka.faust_chunks import ChunkApp, ChunkConsumer, ChunkSchema, Start
 from streamer.kafka.gauge import ANSWER, GAUGE, REPEAT_SECONDS, Answer, Gauge, pack
 from streamer.kafka.owner import Outlet, Owner, Packed, ReadRecord
@@ -33,10 +48,12 @@ from streamer.kafka.tasks import Fail, begin_task, fail_on_error
 from streamer.kafka.wire import LogBounds, pack_record
 from streamer.metrics import Stage
 from streamer.model import split_ref
+from streamer.run.large_clusters import SharedTexts
 from streamer.run.stages import Ahead
 
 RECORDS_AHEAD = 8  # of a log that is folded silently, fetched and not yet applied
 CHUNKS_AHEAD = 3  # of the log, read and not yet applied
+CHUNKS_BEHIND = 4  # applied, and not all of it published yet
 WATCH_SECONDS = 0.1
 SHARED_SECONDS = 10.0  # between two looks for hosts whose pages share one text
 
@@ -182,7 +199,8 @@ class ShardApp:
         self._ahead: Ahead[Any, list[ReadRecord]] = Ahead(
             lambda each: self._readers.submit(owner.read, each.value), CHUNKS_AHEAD
         )
-        self._checkpoint = Checkpoint(owner, self._outlet, self._judge, metrics, fail)
+        self._sent = deque[asyncio.Task[bool]]()
+        self._shared = SharedTexts()  # that many of the published verdicts share
         self._applying = asyncio.Lock()
         self._log = TP(names.log(owner.number), 0)
         self.progress = ShardProgress(owner, self._log, metrics)
@@ -215,7 +233,7 @@ class ShardApp:
         async with self._applying:  # no chunk is being applied, and none will be
             for task in self._tasks:
                 task.cancel()
-            self._all_published = await self._checkpoint.has_arrived()
+            self._all_published = await self._has_arrived()
 
     async def close(self) -> None:
         """Flush, and release the index, once `leave` has ended; all of it in the judge's thread.
@@ -271,7 +289,7 @@ class ShardApp:
     async def _fold_what_is_out(self) -> None:
         """Bring the index to the committed offset; nothing is delivered before."""
         async with self._applying:
-            await self._checkpoint.has_arrived()
+            await self._has_arrived()
             # The committed offset may grow meanwhile: another owner for a time, then us again.
             while (start := self.owner.offset) < self.progress.committed:
                 if self._stopping:
@@ -297,9 +315,9 @@ class ShardApp:
                     self._judge, self._fold, event.value, read, self.progress.committed
                 )
                 self._gauge = self._new_gauge()
-                await self._checkpoint.commit(packed, partial(self.app.chunks.ack, event.message))
+                await self._commit(packed, event.message)
                 if self.owner.flush_is_due:
-                    await self._checkpoint.flush()
+                    await self._flush()
 
     def _fold(self, chunk: Fetched, read: Sequence[ReadRecord], committed: int) -> Packed:
         """Apply a chunk; pack what it emits, except for records below `committed`: that is out."""
@@ -311,6 +329,61 @@ class ShardApp:
 
     def _new_gauge(self) -> Gauge:
         return Gauge(self.owner.offset, dict(self.owner.shard.positions), self.owner.log_id)
+
+    # ---- what becomes lasting --------------------------------------------------------------------
+
+    async def _commit(self, packed: Packed, message: Message) -> None:
+        """Send what a chunk has led to; acknowledge it once that has arrived. Steps 1 and 2."""
+        # Each takes its place in the queue of its partition now, in this order.
+        sends = [
+            asyncio.ensure_future(self._publisher.publish(topic, partition, batches))
+            for (topic, partition), batches in packed.batches.items()
+        ]
+        self._sent.append(asyncio.create_task(self._acknowledge(sends, packed, message)))
+        while len(self._sent) > CHUNKS_BEHIND:
+            await self._sent.popleft()
+
+    async def _acknowledge(
+        self, sends: Sequence[asyncio.Future[None]], packed: Packed, message: Message
+    ) -> bool:
+        with fail_on_error(self._fail):
+            with self._metrics.stage(Stage.PUBLISH_VERDICTS):
+                await asyncio.gather(*sends)
+            self.app.chunks.ack(message)
+            for block in packed.verdicts:
+                self._metrics.count_verdicts(block)
+                self._shared.add(block)
+            stamps, pages = np.array(packed.timestamps), np.array(list(map(len, packed.verdicts)))
+            self._metrics.count_latency(stamps, pages, time.time_ns() // 1_000_000)
+            return True
+        return False
+
+    async def _has_arrived(self) -> bool:
+        """Wait until nothing is on its way; return whether all of it has arrived."""
+        sent = [*self._sent]
+        found = all([await each for each in sent])
+        for each in sent:
+            self._sent.remove(each)
+        return found
+
+    async def _flush(self) -> None:
+        """Have the state written as it is now, once all that was sent has arrived. Step 3."""
+        loop, sent = asyncio.get_running_loop(), [*self._sent]
+
+        async def arrived() -> None:
+            if not all(await asyncio.gather(*sent)):
+                raise StreamerError("Not all that a flush covers could be published.")
+
+        def begin() -> None:
+            state = self.owner.state()
+
+            def owner_state() -> bytes:
+                asyncio.run_coroutine_threadsafe(arrived(), loop).result()
+                return state
+
+            self.owner.begin_flush(owner_state)
+
+        await loop.run_in_executor(self._judge, begin)
 
     # ---- beyond the log --------------------------------------------------------------------------
 
@@ -325,7 +398,7 @@ class ShardApp:
                 await self._configure()
             if self.owner.flush_is_due and not self._applying.locked():
                 async with self._applying:
-                    await self._checkpoint.flush()
+                    await self._flush()
             self._warn_of_shared_texts()
             await self._answer()
 
@@ -334,7 +407,7 @@ class ShardApp:
         if time.monotonic() < self._shared_looked_at + SHARED_SECONDS:
             return
         self._shared_looked_at = time.monotonic()
-        for each in self._checkpoint.shared.found():
+        for each in self._shared.found():
             if each.host not in self._shared_logged:
                 self._shared_logged.add(each.host)
                 _log.warning("texts_shared", shard=self.owner.number, reason=str(each))

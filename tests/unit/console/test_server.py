@@ -15,9 +15,9 @@ from aiohttp.test_utils import TestClient, TestServer
 from yarl import URL
 
 from streamer.console.answers import ConsoleData
+from streamer.console.fold import FoldState
 from streamer.console.routes import ROUTES
 from streamer.console.server import ConsoleServer, ServerOptions, is_loopback
-from streamer.console.state import FoldState
 from streamer.console.view import QueryTooLong
 from streamer.errors import SettingsError
 from streamer.model import Representative
