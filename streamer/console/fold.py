@@ -26,11 +26,11 @@ import xxhash
 from streamer.compression import is_parquet
 from streamer.console.inputs import WITNESS_BYTES, FoldedLine, is_packed, read_batches, witness_of
 from streamer.console.view import (
+    INDEXES,
     SOURCES_OF_VIEW_MAX,
     VerdictView,
     has_tables,
     is_damage,
-    make_indexes,
     ref_of,
     refused,
 )
@@ -253,7 +253,7 @@ class Fold:
                 self._begin_again()
             self._fold_inputs()
             if not self.is_done.is_set():
-                make_indexes(self._connection)
+                self._connection.executescript(INDEXES)
                 self.is_done.set()
         except sqlite3.Error as error:
             self._tried = {}

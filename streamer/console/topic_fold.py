@@ -171,6 +171,7 @@ class TopicFold(Fold):
                 for place, messages, position in found:
                     self._fold_messages(place, messages, position)
             if self._ask_brokers(self._look()):
+                self._disconnect()
                 return  # other topics: `_has_changed` sees which
             if is_at_end and not found:
                 return
@@ -282,13 +283,8 @@ class TopicFold(Fold):
         """Look which topics there are; return whether those that are folded have changed."""
         assert self._reader
         before, self._layout = self._layout, await layout_of(self._reader, self._names)
-        self._layout_at = time.monotonic()
-        if self._list_folded(before) == self._list_folded(self._layout):
-            return False
-        self._missing = self._layout.missing(self._names)
-        await self._stack.aclose()
-        self._stack, self._reader = AsyncExitStack(), None
-        return True
+        self._layout_at, self._missing = time.monotonic(), self._layout.missing(self._names)
+        return self._list_folded(before) != self._list_folded(self._layout)
 
     def _list_folded(self, layout: Layout) -> tuple[Mapping[str, str], list[TopicPartition]]:
         names = self._names

@@ -30,7 +30,8 @@ SOURCES_OF_VIEW_MAX = 1 << 23  # refs are SQLite's integers, which have a sign
 
 _FOLDER = Path(__file__).parent
 _TABLES = (_FOLDER / "tables.sql").read_text(encoding="utf-8")
-_INDEXES = (_FOLDER / "indexes.sql").read_text(encoding="utf-8")
+# Makes what look-ups need, unless it is there; a minute for ten million pages:
+INDEXES = (_FOLDER / "indexes.sql").read_text(encoding="utf-8")
 _OWN_NAME = re.compile(r"view-([0-9]{1,9})\.sqlite(-wal|-shm)?")
 _CACHE_KIB = 64 << 10  # of the fold
 _READER_CACHE_KIB = 4 << 10
@@ -226,11 +227,6 @@ def _own_tables() -> dict[str, str]:
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(_TABLES)
         return _tables_of(connection)
-
-
-def make_indexes(connection: sqlite3.Connection) -> None:
-    """Make what look-ups need, unless it is there; a minute for ten million pages."""
-    connection.executescript(_INDEXES)
 
 
 def is_damage(error: sqlite3.Error) -> bool:

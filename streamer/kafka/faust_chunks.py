@@ -38,7 +38,7 @@ from faust.types.tuples import ConsumerMessage
 
 from streamer.errors import StoreMismatch, StreamerError
 from streamer.kafka.reader import cut, raise_permission_error, undecodable
-from streamer.kafka.watches import TopicWatch
+from streamer.kafka.topics import TopicWatch
 
 CHUNKS_MAX = 16  # delivered and not yet acknowledged, of all partitions
 LANE_CHUNKS = 4  # of one partition, where each is worked on by itself

@@ -234,7 +234,7 @@ async def trim(
 
 
 async def _find_before_oldest(reader: Reader, names: Names, folder: SnapshotFolder) -> Trimmed:
-    number = folder.oldest().number
+    number = folder.read(min(folder.numbers(), default=None)).number
     position = wire.read_position(folder.check(number).owner)
     if position is None:
         raise SettingsError(

@@ -45,8 +45,8 @@ from streamer.kafka.sign_app import SignApp
 from streamer.kafka.signing import ChunkSigner
 from streamer.kafka.sites_topic import PartitionSites
 from streamer.kafka.tasks import begin_task
-from streamer.kafka.topics import Names
-from streamer.kafka.watches import BrokerWatch, TopicWatch
+from streamer.kafka.topics import Names, TopicWatch
+from streamer.kafka.watches import BrokerWatch
 from streamer.kafka.wire import ShardLog, read_position
 from streamer.kafka.worker_log import configure_logs, log_uncaught
 from streamer.kernel import FOLDER, has_all_compiled

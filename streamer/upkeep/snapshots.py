@@ -24,7 +24,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -129,10 +129,6 @@ class SnapshotFolder:
         found = map(_NAME.fullmatch, self._place.sizes())
         return sorted(int(name[1]) for name in found if name)
 
-    def oldest(self) -> Snapshot:
-        """Return the oldest snapshot, as `read`."""
-        return self.read(next(iter(self.numbers()), None))
-
     def read(self, number: int | None = None) -> Snapshot:
         """Return a snapshot by its number, None: the newest."""
         there = self.numbers()
@@ -209,15 +205,22 @@ class SnapshotFolder:
         """
         parts = [(index / part, self.below(part)) for part in self.parts()]
         chosen = [(folder, below, below.read(number)) for folder, below in parts]
-        with _explaining_target(index), ExitStack() as stack:
-            works = [(folder, _work_for(folder.absolute())) for folder, _ in parts]
-            for (folder, below, snapshot), (_, work) in zip(chosen, works, strict=True):
-                stack.callback(work.discard)
-                work.begin(f"restore {folder.name}")
-                below.lay_out(snapshot, work.index)
-            for folder, work in works:
-                work.index.rename(folder)
-                sync_folder(folder.parent)
+        try:
+            with ExitStack() as stack:
+                works = [(folder, _work_for(folder.absolute())) for folder, _ in parts]
+                for (folder, below, snapshot), (_, work) in zip(chosen, works, strict=True):
+                    stack.callback(work.discard)
+                    work.begin(f"restore {folder.name}")
+                    below.lay_out(snapshot, work.index)
+                for folder, work in works:
+                    work.index.rename(folder)
+                    sync_folder(folder.parent)
+        except OSError as error:
+            raise StoreUnavailable(
+                f"Cannot restore to {index}: {error.strerror or error}. Nothing of it is left "
+                "there. Free space on its disk or give the right to write there, and run the same "
+                "command again; or name another folder."
+            ) from error
         return [(folder, snapshot) for folder, _, snapshot in chosen]
 
     def check(self, number: int) -> StoreMeta:
@@ -291,19 +294,6 @@ def _work_for(index: Path) -> WorkFolder:
     work = WorkFolder(index.with_name(f"{index.name}.restoring"))
     work.check()
     return work
-
-
-@contextmanager
-def _explaining_target(index: Path) -> Iterator[None]:
-    """Turn what the system says about the folder that an index is restored to into our error."""
-    try:
-        yield
-    except OSError as error:
-        raise StoreUnavailable(
-            f"Cannot restore to {index}: {error.strerror or error}. Nothing of it is left there. "
-            "Free space on its disk or give the right to write there, and run the same command "
-            "again; or name another folder."
-        ) from error
 
 
 class StoreCheckpoint:

@@ -103,7 +103,7 @@ def test_as_many_snapshots_are_kept_as_are_wanted_and_no_file_besides(
     snapshots.restore(tmp_path / "5", 5)
     holds(tmp_path / "5", 50)
     assert snapshots.read().number == 6
-    assert snapshots.oldest().number == 5
+    assert snapshots.numbers()[0] == 5
     with pytest.raises(errors.StoreUnavailable, match=r"has no snapshot 4; it has 5, 6\."):
         snapshots.restore(tmp_path / "4", 4)
 
