@@ -9,10 +9,8 @@ explains them to the operator, and a test holds the two together.
 
 import os
 import threading
-from collections import Counter as Counts
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
@@ -213,29 +211,10 @@ class CopyMetrics:
         self.lag = make.gauge("streamer_kept_lag_records", "partition")
 
 
-@dataclass(slots=True)
-class WorkerCounts:
-    """What a worker has done since its start, and what is left, as its log and its page say it.
-
-    Lags of signers are by partition of the pages; what shards have done is by shard. `newest_dead`
-    is by code, as TOPIC/PARTITION@OFFSET.
-    """
-
-    read: int = 0
-    signed: int = 0
-    dead: Counts[str] = field(default_factory=Counts)
-    skipped: Counts[str] = field(default_factory=Counts)
-    lag: Counts[int] = field(default_factory=Counts)
-    judged: Counts[int] = field(default_factory=Counts)
-    kept: Counts[int] = field(default_factory=Counts)
-    applied: Counts[int] = field(default_factory=Counts)
-    log_lag: Counts[int] = field(default_factory=Counts)
-    is_paused: bool = field(default=False, compare=False)
-    newest_dead: dict[str, str] = field(default_factory=dict, compare=False)
-
-
 class Metrics:
-    """All metrics of a process, in a registry of their own; `counts` are some as plain numbers.
+    """All metrics of a process, in a registry of their own.
+
+    `newest_dead` has the newest dead letter of each code, as TOPIC/PARTITION@OFFSET.
 
     Metrics:
         streamer_stage_seconds: Seconds that a chunk or a flush took; empty shard for signers.
@@ -251,7 +230,7 @@ class Metrics:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the client leaves it untyped
         registry = self.registry = CollectorRegistry()
         ProcessCollector(registry=registry)  # memory, processor time, open files
-        self.counts = WorkerCounts()
+        self.newest_dead: dict[str, str] = {}
         self.signing = SigningMetrics(registry)
         self.shards = IndexMetrics(registry)
         self.copying = CopyMetrics(registry)

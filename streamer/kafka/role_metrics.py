@@ -36,7 +36,7 @@ class SignMetrics:
     """What the signers of this process show; `clock` returns seconds."""
 
     def __init__(self, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
-        self._metrics, self.counts = metrics.signing, metrics.counts
+        self._metrics, self.newest_dead = metrics.signing, metrics.newest_dead
         self._stages = metrics.stage_seconds
         self._clock = clock
         self._paused_since: float | None = None
@@ -47,12 +47,8 @@ class SignMetrics:
 
     def count_chunk(self, pages: int, dead: Counter[str], skipped: Counter[str]) -> None:
         """Count what became of a chunk's records, once it is published: the last two by code."""
-        metrics, read = self._metrics, pages + dead.total() + skipped.total()
-        self.counts.read += read
-        self.counts.signed += pages
-        self.counts.dead += dead
-        self.counts.skipped += skipped
-        metrics.records_read.inc(read)
+        metrics = self._metrics
+        metrics.records_read.inc(pages + dead.total() + skipped.total())
         metrics.pages_signed.inc(pages)
         for code, count in dead.items():
             metrics.dead_letters.labels(code).inc(count)
@@ -66,13 +62,11 @@ class SignMetrics:
     def observe_lag(self, partition: int, records: int) -> None:
         """Set how many records of a partition are not signed, published and committed."""
         self._metrics.lag_records.labels(partition).set(records)
-        self.counts.lag[partition] = records
 
     def forget(self, partitions: Iterable[int]) -> None:
         """Drop the lags of partitions that another process reads from now on."""
         for partition in partitions:
             self._metrics.lag_records.remove(partition)
-            self.counts.lag.pop(partition, None)
 
     def observe_gauge(self, pages: int, *, paused: bool) -> None:
         """Set the gauge as last heard, and whether signers wait; often enough for its seconds."""
@@ -80,7 +74,6 @@ class SignMetrics:
         if self._paused_since is not None:
             self._metrics.paused_seconds.inc(now - self._paused_since)
         self._paused_since = now if paused else None
-        self.counts.is_paused = paused
         self._metrics.gauge_pages.set(pages)
         self._metrics.paused.set(paused)
 
@@ -89,7 +82,7 @@ class ShardMetrics:
     """What one shard of this process shows; `head_pages` are kept pages that make a flush due."""
 
     def __init__(self, metrics: Metrics, shard: Shard, number: int, head_pages: int) -> None:
-        self._metrics, self._counts, self._number = metrics.shards, metrics.counts, number
+        self._metrics = metrics.shards
         self._stages = metrics.stage_seconds
         self._shard, self._head_pages = shard, head_pages
         self._flushed_rows = self._kept = 0
@@ -124,7 +117,6 @@ class ShardMetrics:
     def count_verdicts(self, block: Verdicts) -> None:
         """Count verdicts, once they are published."""
         outcomes = 2 * block.basis.astype(np.int64) + (block.similarities >= 0)
-        self._counts.judged[self._number] += len(outcomes)
         counts = np.bincount(outcomes, minlength=len(_OUTCOMES)).tolist()
         for counter, count in zip(self._verdicts, counts, strict=True):
             counter.inc(count)
@@ -149,11 +141,9 @@ class ShardMetrics:
             totals = self._own_totals()
             for counter, total, before in zip(self._counters, totals, self._totals, strict=True):
                 counter.inc(total - before)
-            self._counts.applied[self._number] += totals[0] - self._totals[0]
             self._totals = totals
             # What is being flushed is counted neither in the memtable nor, yet, in the store.
             self._kept = max(self._kept, self._flushed_rows + shard.unflushed_rows)
-            self._counts.kept[self._number] = self._kept
         metrics.holes.labels(name).set(len(shard.missing))
         metrics.head_entries.labels(name).set(shard.memtable.count)
         metrics.head_fill.labels(name).set(shard.unflushed_rows / self._head_pages)
@@ -164,7 +154,6 @@ class ShardMetrics:
         metrics, name = self._metrics, self._name
         metrics.log_position.labels(name).set(position)
         metrics.lag_records.labels(name).set(end - position)
-        self._counts.log_lag[self._number] = end - position
         if committed is not None:
             metrics.log_committed.labels(name).set(committed)
 

@@ -293,7 +293,7 @@ class SignApp:
                 self._warn_of_missing_fields(one.pages)
                 if self._names.per_partition:
                     self._warn_of_keys(one)
-                self._metrics.counts.newest_dead |= {
+                self._metrics.newest_dead |= {
                     rejected.code: f"{event.message.topic}/{event.message.partition}"
                     f"@{rejected.sequence}"
                     for rejected, _ in one.dead

@@ -214,7 +214,7 @@ class Worker:
 
     def __post_init__(self) -> None:
         signs, owns = self.options.signs, self.options.settings.role is not Role.SIGN
-        self.progress = ProgressLog(self.metrics.counts, signs=signs, owns=owns)
+        self.progress = ProgressLog(self.metrics, signs=signs, owns=owns)
         self._client = self.options.connection.client_options()
         self._brokers = BrokerWatch(self.options.connection, self.metrics)
 

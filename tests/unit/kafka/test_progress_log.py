@@ -21,12 +21,12 @@ class Worker:
         self.metrics = Metrics()
         self.signing = SignMetrics(self.metrics)
         self.clock = Clock()
-        self.counts = self.metrics.counts
-        self.log = ProgressLog(self.counts, signs=signs, owns=owns, clock=self.clock)
+        self.shards = self.metrics.shards
+        self.log = ProgressLog(self.metrics, signs=signs, owns=owns, clock=self.clock)
 
     def judge(self, pages: int) -> None:
         self.signing.count_chunk(pages, Counter(), Counter())
-        self.counts.judged[0] += pages
+        self.shards.verdicts.labels("0", "unique", "signature").inc(pages)
 
     def look(self, seconds: float = 60) -> list[Any]:
         self.clock.now += seconds
@@ -41,7 +41,8 @@ def test_a_line_a_minute_tells_what_was_done_and_what_is_left() -> None:
     worker.signing.count_chunk(0, Counter(empty_body=3), Counter(deletion=2))
     worker.signing.observe_lag(0, 70)
     worker.signing.observe_lag(1, 7)
-    worker.counts.kept |= {0: 900, 1: 100}
+    for shard, kept in (("0", 900), ("1", 100)):
+        worker.shards.kept_pages.labels(shard).set(kept)
     assert worker.look() == [
         {
             "event": "worker_progress", "log_level": "info", "pages_per_second": 20.0,
@@ -75,7 +76,7 @@ def test_a_worker_tells_of_its_own_part_only(*, signs: bool, names: str) -> None
 
 def test_mostly_dead_letters_are_warned_of_with_the_code_and_an_example() -> None:
     worker = Worker()
-    worker.counts.newest_dead["missing_url"] = "pages/1@77"
+    worker.metrics.newest_dead["missing_url"] = "pages/1@77"
     worker.signing.count_chunk(40, Counter(missing_url=60, empty_body=1), Counter())
     _, warning = worker.look()
     assert (warning["event"], warning["log_level"]) == ("mostly_dead_letters", "warning")
@@ -106,8 +107,8 @@ def test_a_signer_that_reads_nothing_of_what_there_is_is_warned_of(*, paused: bo
 
 def test_a_shard_that_stands_still_is_warned_of_but_not_one_that_folds() -> None:
     worker = Worker(signs=False)
-    worker.counts.log_lag[0] = 9
+    worker.shards.lag_records.labels("0").set(9)
     worker.look()
     assert [line["event"] for line in worker.look()] == ["nothing_judged"]
-    worker.counts.applied[0] += 1
+    worker.shards.records_applied.labels("0").inc()
     assert [line["event"] for line in worker.look()] == ["worker_progress"]

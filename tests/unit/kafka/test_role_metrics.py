@@ -22,7 +22,7 @@ from streamer.metrics import Metrics
 from streamer.upkeep.snapshots import Snapshot, Taken
 from tests.helpers.kafka_doubles import take
 from tests.helpers.memory_index import MemoryIndex
-from tests.helpers.metric_values import metrics_in_use, observe, store_of, value, values
+from tests.helpers.metric_values import observe, store_of, value, values
 from tests.helpers.shard_cases import FAR, SAME, index, shares
 from tests.helpers.signed_pages import made_pages
 from tests.unit.kafka.test_owner import a_log, owner
@@ -200,20 +200,3 @@ def test_snapshots_that_fail_are_counted_until_one_is_taken() -> None:
     made = datetime(2026, 1, 2, tzinfo=UTC)
     report(Taken(Snapshot(1, made, 7, 3, "", []), 0, 0))
     assert shown["snapshot_failures snapshot_timestamp_seconds"] == (0, made.timestamp())
-
-
-def test_what_a_worker_logs_counts_what_its_metrics_count(tmp_path: Path) -> None:
-    metrics = metrics_in_use(tmp_path)
-    SignMetrics(metrics).observe_lag(3, 9)
-    SignMetrics(metrics).forget([3])
-    ShardMetrics(metrics, index().shard, 1, HEAD_PAGES).observe_log(5, 12, None)
-    counts = metrics.counts
-    assert (counts.read, counts.signed, counts.is_paused) == (3, 1, False)
-    assert (counts.dead, counts.skipped) == ({"invalid_json": 1}, {"deletion": 1})
-    by_name = {
-        "sign_lag_records": counts.lag, "verdicts_total": counts.judged,
-        "shard_kept_pages": counts.kept, "shard_records_applied_total": counts.applied,
-        "shard_lag_records": counts.log_lag,
-    }  # fmt: skip
-    for name, own in by_name.items():
-        assert own.total() == sum(values(metrics, f"streamer_{name}").values()) > 0, name
