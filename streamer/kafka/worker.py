@@ -394,9 +394,7 @@ class Worker:
         )  # fmt: skip
         self.signers = SignApp(
             options.names, signer, self._publisher, flows, self.fail, self._faust_options,
-            SignMetrics(self.metrics), prepared.dead_letter_partitions,
-            prepared.dead_letter_bytes_max, settings.signing_threads,
-            partial(ends_of, self._client), settings.accept_loss, sites,
+            SignMetrics(self.metrics), prepared, settings, partial(ends_of, self._client), sites,
         )  # fmt: skip
         self._beside.append(begin_task(follow(self._client, options.names.gauge, flows), self.fail))
         if sites:

@@ -14,11 +14,13 @@ from aiokafka.errors import KafkaTimeoutError
 from faust.types import TP
 from structlog.testing import capture_logs
 
+from streamer.config import load_settings
 from streamer.errors import StoreMismatch, StreamerError
 from streamer.index.messages import Forget, Pages
 from streamer.kafka.dead_letters import dead_letter_message
 from streamer.kafka.faust_chunks import Start
 from streamer.kafka.gauge import FlowControl, Gauge
+from streamer.kafka.prepare import PreparedIndex
 from streamer.kafka.publisher import Publisher
 from streamer.kafka.reader import Fetched
 from streamer.kafka.role_metrics import SignMetrics
@@ -70,10 +72,12 @@ class Signing:
         self.flow = FlowControl(window, 0)
         signer = ChunkSigner(PageParser(carry=carry), native_signer, IDENTITY)
         publisher: Any = self.publisher
+        prepared = PreparedIndex(IDENTITY, (), 2, 2, 1 << 20)
+        settings = load_settings(accept_loss=accept_loss, threads=1)
         self.app: Any = SignApp(
             replace(NAMES, per_partition=lanes > 1), signer, publisher, [self.flow] * lanes,
             self.failures.append, {"broker": "kafka://nowhere"}, SignMetrics(Metrics()),
-            2, 1 << 20, 1, self._log_ends, accept_loss,
+            prepared, settings, self._log_ends,
         )  # fmt: skip
         faust: Any = SimpleNamespace(chunks=self.consumer, rebalancing=False, should_stop=False)
         self.app.app = faust
@@ -237,7 +241,7 @@ async def test_a_position_that_is_not_in_the_topic_ends_the_process(signing: Sig
     assert [type(failure) for failure in signing.failures] == [StoreMismatch] * 2
     assert "ends at 20, but 21 was reached" in str(signing.failures[0])
     assert "1 messages have expired unread" in str(signing.failures[1])
-    signing.app._accept_loss = True  # noqa: SLF001 - as the operator says
+    signing.app._settings = load_settings(accept_loss=True)  # noqa: SLF001 - as the operator says
     assert await signing.starts(9) == Start(10, 9, 9)
     assert len(signing.failures) == 2
 
