@@ -59,19 +59,6 @@ def ask(
     return found
 
 
-async def events(client: Client, count: int) -> list[str]:
-    """Return what the overview's stream sends first."""
-    found: list[str] = []
-    async with client.get("/overview/events") as response:
-        assert response.headers["Content-Type"] == "text/event-stream"
-        assert response.headers["X-Accel-Buffering"] == "no"
-        assert "script-src 'self'" in response.headers["Content-Security-Policy"]
-        while len(found) < count:
-            event = (await response.content.readuntil(b"\n\n")).decode()
-            found.append("\n".join(line.removeprefix("data: ") for line in event.splitlines()))
-    return found
-
-
 VIEWS = [route.path for route in ROUTES if route.is_view]
 
 
@@ -128,29 +115,21 @@ def test_a_refusal_has_its_reason(data: ConsoleData, path: str, status: int, sai
     assert ask(data, path.replace(".json", "")).status == status
 
 
-def test_the_overview_sends_its_figures_when_they_change(data: ConsoleData) -> None:
+def test_the_overview_sends_its_figures_as_they_are_now(data: ConsoleData) -> None:
     rates = iter([None, None, 12.3])
     trouble = "<script>alert(1)</script>"
     data = replace(data, fold=lambda: FoldState(trouble=trouble, rate=next(rates, 45.6)))
-    first, second, third = with_client(data, ServerOptions(), lambda client: events(client, 3))
+    first, second, third = (ask(data, "/overview/live").text for _ in range(3))
     assert "</strong> pages a second now" in first
     assert "<strong>12</strong> pages a second" in second
     assert "<strong>46</strong> pages a second" in third
     assert "&lt;script&gt;alert(1)" in first
     page = ask(data, "/overview").text
-    assert '<script src="/console.js" data-source="/overview/events" defer></script>' in page
+    assert '<script src="/console.js" data-source="/overview/live" defer></script>' in page
     script = ask(data, "/console.js", WITH_TOKEN)
     assert script.status == 200
     assert script.headers["Content-Type"] == "text/javascript; charset=utf-8"
-    assert ask(data, "/overview/events", WITH_TOKEN).status == 401
-
-
-def test_a_silent_stream_is_alive(data: ConsoleData, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamer.console.server._ALIVE_SECONDS", 0.0)
-    data = replace(data, fold=FoldState)
-    first, second = with_client(data, ServerOptions(), lambda client: events(client, 2))
-    assert "Reading the verdicts: " in first
-    assert second.strip() == ":"
+    assert ask(data, "/overview/live", WITH_TOKEN).status == 401
 
 
 def test_empty_fields_of_a_form_count_as_not_given(data: ConsoleData) -> None:
@@ -289,7 +268,7 @@ async def test_checks_that_wait_lock_no_view_out(data: ConsoleData) -> None:
     server._waiting[server._index_pool] = 32  # noqa: SLF001 - as many as may wait
     with pytest.raises(QueryTooLong):
         await server._run_in_thread(lambda: b"answered", server._index_pool)  # noqa: SLF001 - as above
-    assert await server._run_in_thread(lambda: b"answered") == b"answered"  # noqa: SLF001 - as above
+    assert await server._run_in_thread(lambda: b"answered", server._pool) == b"answered"  # noqa: SLF001 - as above
 
 
 def test_other_machines_need_a_token() -> None:
