@@ -36,10 +36,9 @@ from streamer.kafka.kept_copies import KeptThread
 from streamer.kafka.kept_topic import check_kept_topic, prepare_kept_topic
 from streamer.kafka.owner import Outlet, Owner
 from streamer.kafka.prepare import check_groups, log_bounds, prepare
-from streamer.kafka.progress_log import ProgressLog
 from streamer.kafka.publisher import Publisher
 from streamer.kafka.reader import Reader, await_brokers, ends_of, open_reader
-from streamer.kafka.role_metrics import ShardMetrics, SignMetrics, snapshot_report
+from streamer.kafka.role_metrics import ProgressLog, ShardMetrics, SignMetrics, snapshot_report
 from streamer.kafka.shard_app import CatchUp, ShardApp
 from streamer.kafka.sign_app import SignApp
 from streamer.kafka.signing import ChunkSigner

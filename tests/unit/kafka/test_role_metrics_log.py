@@ -7,8 +7,7 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from streamer.kafka.progress_log import ProgressLog
-from streamer.kafka.role_metrics import SignMetrics
+from streamer.kafka.role_metrics import ProgressLog, SignMetrics
 from streamer.metrics import Metrics
 from tests.helpers.wait import Clock
 
