@@ -25,7 +25,6 @@ from pathlib import Path
 from streamer.errors import SettingsError, StoreUnavailable
 from streamer.model import SEQUENCE_BITS
 
-VIEW_VERSION = 9  # of the tables: a view of another one is made again
 SOURCES_OF_VIEW_MAX = 1 << 23  # refs are SQLite's integers, which have a sign
 
 _FOLDER = Path(__file__).parent
@@ -116,8 +115,7 @@ class VerdictView:
         """
         try:
             connection = self._connect(self.path)
-            version = connection.execute("PRAGMA user_version").fetchone()
-            if version == (VIEW_VERSION,) and has_tables(connection):
+            if has_tables(connection):
                 return connection
             connection.close()
         except sqlite3.DatabaseError as error:
@@ -138,8 +136,7 @@ class VerdictView:
         try:
             made.unlink(missing_ok=True)
             with closing(sqlite3.connect(made, isolation_level=None)) as connection:
-                version = f"PRAGMA user_version = {VIEW_VERSION};"
-                connection.executescript(f"BEGIN; {_TABLES} {version} COMMIT;")
+                connection.executescript(f"BEGIN; {_TABLES} COMMIT;")
             made.rename(self._path(number))
             connection = self._connect(self._path(number))
         except (sqlite3.Error, OSError) as error:

@@ -45,7 +45,6 @@ from streamer.upkeep.snapshots import RegularSnapshots
 
 SEQUENCE = "streamer.sequence"
 
-TopicPartition = tuple[str, int]  # topic, partition
 ReadRecord = tuple[Record, Found | None]  # a record of the log, and what was found for its pages
 Emitted = tuple[Any, Output | None]  # a message of the log, and the verdicts that it leads to
 
@@ -218,12 +217,12 @@ def verdict_messages(
 
 @dataclass(slots=True)
 class Packed:
-    """What a chunk has led to: batches by topic and partition, and what to count once they are out.
+    """What a chunk has led to: batches by partition, and what to count once they are out.
 
     `timestamps` are those of the oldest page of each block of verdicts, in milliseconds.
     """
 
-    batches: dict[TopicPartition, list[Any]]
+    batches: dict[int, list[Any]]
     verdicts: list[Verdicts]
     timestamps: list[int]
 
@@ -237,7 +236,7 @@ class Outlet:
 
     def pack(self, owner: Owner, emitted: Iterable[Emitted]) -> Packed:
         """Return the messages of verdicts that an owner gave."""
-        messages: dict[TopicPartition, list[Message]] = defaultdict(list)
+        messages: dict[int, list[Message]] = defaultdict(list)
         packed = Packed({}, [], [])
         for message, output in emitted:
             if output is None:
@@ -249,6 +248,6 @@ class Outlet:
                 self._verdict_partitions,
             )  # fmt: skip
             for partition, found in by_partition.items():
-                messages[self.names.verdicts, partition] += found
-        packed.batches = {to: self.publisher.batches(found) for to, found in messages.items()}
+                messages[partition] += found
+        packed.batches = {n: self.publisher.batches(found) for n, found in messages.items()}
         return packed

@@ -413,7 +413,8 @@ async def connect_to_any(
     for server in servers:
         host, _, port = server.rpartition(":")
         try:
-            await connection.prepare()
+            if connection.tokens:  # their command may take longer than brokers may
+                await connection.tokens.token()
             async with asyncio.timeout(timeout_s):
                 security = connection.security_options()
                 broker = await create_conn(host.strip("[]"), int(port), **security)

@@ -336,8 +336,8 @@ class ShardApp:
         """Send what a chunk has led to; acknowledge it once that has arrived. Steps 1 and 2."""
         # Each takes its place in the queue of its partition now, in this order.
         sends = [
-            asyncio.ensure_future(self._publisher.publish(topic, partition, batches))
-            for (topic, partition), batches in packed.batches.items()
+            asyncio.ensure_future(self._publisher.publish(self._names.verdicts, n, batches))
+            for n, batches in packed.batches.items()
         ]
         self._sent.append(asyncio.create_task(self._acknowledge(sends, packed, message)))
         while len(self._sent) > CHUNKS_BEHIND:

@@ -208,9 +208,9 @@ class SnapshotFolder:
         try:
             with ExitStack() as stack:
                 works = [(folder, _work_for(folder.absolute())) for folder, _ in parts]
-                for (folder, below, snapshot), (_, work) in zip(chosen, works, strict=True):
+                for (_, below, snapshot), (_, work) in zip(chosen, works, strict=True):
                     stack.callback(work.discard)
-                    work.begin(f"restore {folder.name}")
+                    work.begin()
                     below.lay_out(snapshot, work.index)
                 for folder, work in works:
                     work.index.rename(folder)

@@ -1,6 +1,6 @@
 """The folder in which a command prepares an index, next to the place where the index goes.
 
-    INDEX.restoring/streamer-work  what the command does; locked while it runs
+    INDEX.restoring/streamer-work  the marker; locked while the command runs
     INDEX.restoring/index/         the index, until it is renamed
 
 A crash leaves the folder behind, and the next command removes it. A folder without the marker, or
@@ -46,7 +46,7 @@ class WorkFolder:
         has_links = any(each.is_symlink() for each in found.values())
         return not found or (MARKER in found and found.keys() <= {MARKER, _INDEX} and not has_links)
 
-    def begin(self, purpose: str) -> None:
+    def begin(self) -> None:
         """Make the folder, and remove what a killed command has left in it.
 
         Raises:
@@ -68,8 +68,6 @@ class WorkFolder:
         self._lock = lock
         if self.index.exists():
             shutil.rmtree(self.index)
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, purpose.encode(), 0)
 
     def discard(self) -> None:
         """Remove the folder and the index in it, unless that cannot be removed, and release it."""
