@@ -25,21 +25,14 @@ import xxhash
 
 from streamer.compression import is_parquet
 from streamer.console.inputs import WITNESS_BYTES, FoldedLine, is_packed, read_batches, witness_of
-from streamer.console.view import (
-    INDEXES,
-    SOURCES_OF_VIEW_MAX,
-    VerdictView,
-    has_tables,
-    is_damage,
-    ref_of,
-    refused,
-)
+from streamer.console.view import INDEXES, VerdictView, has_tables, is_damage, ref_of, refused
 from streamer.errors import InputError, StreamerError
 from streamer.hosts import host_of
 from streamer.model import SIMILARITY_ONE, DeadLetter, Location
 from streamer.run.verdict_lines import ReadVerdict
 
 RECORD_BYTES_SHOWN = 16 << 10  # of a dead letter's record
+_SOURCES_MAX = 1 << 23  # refs are SQLite's integers, which have a sign
 _NAMES_REMEMBERED = 1 << 16
 _SIGN = 1 << 63  # SQLite's integers have one, hashes have none
 _POLL_SECONDS = 1.0
@@ -456,6 +449,6 @@ class _Numbers:
     def ref(self, page: Location, index: str) -> int:
         """Return the ref of a place, of a reference index if one is named."""
         source = self._source(page.topic, page.partition, index)
-        if source >= SOURCES_OF_VIEW_MAX:
+        if source >= _SOURCES_MAX:
             raise InputError("There are over eight million sources; give fewer files.")
         return ref_of(source, page.offset)

@@ -139,12 +139,6 @@ class TopicFold(Fold):
         trouble = found.trouble or self._missing
         return msgspec.structs.replace(found, trouble=trouble, lags=self._lags)
 
-    def close(self) -> None:
-        """Close the connections and the database."""
-        self._disconnect()
-        self._runner.close()
-        super().close()
-
     def _has_changed(self) -> bool:
         """Return whether the view is of files, or of topics that were made again; connect."""
         if self._reader is None:

@@ -25,8 +25,6 @@ from pathlib import Path
 from streamer.errors import SettingsError, StoreUnavailable
 from streamer.model import SEQUENCE_BITS
 
-SOURCES_OF_VIEW_MAX = 1 << 23  # refs are SQLite's integers, which have a sign
-
 _FOLDER = Path(__file__).parent
 _TABLES = (_FOLDER / "tables.sql").read_text(encoding="utf-8")
 # Makes what look-ups need, unless it is there; a minute for ten million pages:

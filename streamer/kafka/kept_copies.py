@@ -29,7 +29,7 @@ import asyncio
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -44,15 +44,8 @@ from streamer.errors import StoreMismatch, StreamerError
 from streamer.kafka import kept_topic
 from streamer.kafka.dead_letters import INDEX
 from streamer.kafka.page_fetcher import PageFetcher
-from streamer.kafka.publisher import Message, batches_of
-from streamer.kafka.reader import (
-    FETCH_BYTES_MAX,
-    Options,
-    Reader,
-    fetch_all,
-    open_reader,
-    stop_consumer,
-)
+from streamer.kafka.publisher import Message, send_batches
+from streamer.kafka.reader import Options, Reader, fetch_all, open_reader, share_of, stop_consumer
 from streamer.kafka.tasks import Fail, fail_on_error
 from streamer.metrics import CopyMetrics
 from streamer.model import Decision, Location
@@ -63,7 +56,6 @@ VERDICTS_MAX = 4000  # of a round
 TRANSACTION_BYTES = 16 << 20  # of copies, after which a transaction ends,
 TRANSACTION_SECONDS = 10.0  # or so much time: the brokers end it after a minute
 FETCHED_BYTES_MAX = 16 << 20  # of pages, of all partitions
-PARTITION_BYTES_MIN = 1 << 20
 RESTART_SECONDS = 1.0
 
 _PASSING = (  # what the next session need not meet
@@ -173,10 +165,8 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         Raises:
             StreamerError: the brokers cannot be reached, or refuse.
         """
-        fetch_bytes = FETCHED_BYTES_MAX // self._topic.partitions
-        self._reader = await stack.enter_async_context(
-            open_reader(self._client, min(max(fetch_bytes, PARTITION_BYTES_MIN), FETCH_BYTES_MAX))
-        )
+        share = share_of(FETCHED_BYTES_MAX, self._topic.partitions)
+        self._reader = await stack.enter_async_context(open_reader(self._client, share))
         self._fetcher = PageFetcher(self._reader.consumer, self._topic.names.pages)
 
     async def join(self, stack: AsyncExitStack) -> None:
@@ -339,25 +329,11 @@ class _Copier:
                     if page := await self._kept_page(rest.popleft()):
                         copies[page.partition % self._topic.partitions].append(self._copy_of(page))
                         size += len(page.value or b"")
-                await self._send(copies)
+                limit, name = self._topic.bytes_max, self._topic.name
+                sends = send_batches(self.producer, name, copies, limit, transactional=True)
+                await _gather(await sends)
                 await self.send_position()
             self._metrics.copied.inc(sum(map(len, copies.values())))
-
-    async def _send(self, copies: Mapping[int, Sequence[Message]]) -> None:
-        """Send copies by partition, and wait until all have arrived.
-
-        Raises:
-            KafkaError: they have not.
-        """
-        await _gather(
-            [
-                await self.producer.send_batch(batch, self._topic.name, partition=partition)
-                for partition, messages in copies.items()
-                for batch in batches_of(
-                    messages, self._topic.bytes_max, zstd=True, transactional=True
-                )
-            ]
-        )
 
     async def send_position(self) -> None:
         """Have the transaction commit where this partition is."""

@@ -13,15 +13,7 @@ import asyncio
 import ssl
 import time
 import warnings
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -40,6 +32,7 @@ from streamer.kafka.token_command import TokenError
 RECORDS_MAX = 2000
 BYTES_MAX = 8 << 20  # spreads the fixed cost of a chunk
 FETCH_BYTES_MAX = 8 << 20
+PARTITION_BYTES_MIN = 1 << 20
 POLL_MILLISECONDS = 500
 SHORT_POLL_MILLISECONDS = 100  # of one partition of many
 SINGLY_MAX = 500  # messages, between two tries to take all that is there
@@ -71,7 +64,7 @@ class Fetched:
     records: Sequence[Any]
 
 
-def cut(topic: str, partition: int, start: int, end: int, records: list[Any]) -> Iterator[Fetched]:
+def cut(topic: str, partition: int, start: int, end: int, records: list[Any]) -> Iterable[Fetched]:
     """Yield chunks of RECORDS_MAX messages and about BYTES_MAX at most, covering [start, end)."""
     first, size = 0, 0
     for place, record in enumerate(records):
@@ -281,6 +274,12 @@ def raise_permission_error(error: Exception) -> None:
     is_damage = isinstance(error, kafka_errors.CorruptRecordException)
     if isinstance(error, kafka_errors.KafkaError) and not is_damage:
         raise error
+
+
+def share_of(fetched_bytes: int, partitions: int) -> int:
+    """Return what of so many bytes is fetched of a partition, where these are read side by side."""
+    share = fetched_bytes // max(1, partitions)
+    return min(max(share, PARTITION_BYTES_MIN), FETCH_BYTES_MAX)
 
 
 @asynccontextmanager

@@ -35,7 +35,6 @@ from streamer.index.messages import FORGET, Forget, Pages, Tombstone, source_nam
 from streamer.index.settings import IndexSettings
 from streamer.kafka.connection import Connection
 from streamer.kafka.reader import (
-    FETCH_BYTES_MAX,
     PATIENCE_SECONDS,
     Bounds,
     Reader,
@@ -43,6 +42,7 @@ from streamer.kafka.reader import (
     open_reader,
     read_from,
     reader_of,
+    share_of,
 )
 from streamer.kafka.topics import topic_id
 from streamer.kafka.wire import LogIdentity, unpack_record
@@ -227,9 +227,7 @@ class WaitingLoop:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
             runner.run(self._ended.wait())
 
-    def run(
-        self, work: Coroutine[Any, Any, Result], patience_s: float = PATIENCE_SECONDS
-    ) -> Result:
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Wait for `work`, done in the loop, and return its result.
 
         Raises:
@@ -238,7 +236,7 @@ class WaitingLoop:
         """
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
-            return future.result(patience_s)
+            return future.result(PATIENCE_SECONDS)
         except OffsetOutOfRangeError as error:
             raise InputError(
                 f"Messages have expired while they were read: {error}. Run it again over what is "
@@ -248,8 +246,8 @@ class WaitingLoop:
             raise StreamerError(f"The brokers refused: {error!r}.") from error
         except TimeoutError as error:
             raise StreamerError(
-                f"The brokers have sent nothing for {patience_s:.0f} seconds. Check that they "
-                "run; the same command goes on if there is an --index."
+                f"The brokers have sent nothing for {PATIENCE_SECONDS:.0f} seconds. Check that "
+                "they run; the same command goes on if there is an --index."
             ) from error
         finally:
             future.cancel()  # of no effect on one that is done
@@ -277,7 +275,6 @@ class WaitingLoop:
 
 
 FETCHED_BYTES_MAX = 64 << 20  # of all partitions that are read side by side
-PARTITION_BYTES_MIN = 1 << 20
 
 
 @dataclass(slots=True)
@@ -391,7 +388,6 @@ def open_topic(connection: Connection, name: str) -> Iterator[PageTopic]:
     with WaitingLoop() as loop:
         reader = loop.enter(reader_of(connection))
         bounds = loop.run(reader.all_bounds(name))
-        share = FETCHED_BYTES_MAX // max(1, len(bounds))
-        share = min(max(share, PARTITION_BYTES_MIN), FETCH_BYTES_MAX)
+        share = share_of(FETCHED_BYTES_MAX, len(bounds))
         second = loop.enter(open_reader(connection.client_options(), share))
         yield PageTopic(loop, reader, second.consumer, name, bounds)

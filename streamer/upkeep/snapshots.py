@@ -40,7 +40,6 @@ from streamer.stored.database_files import remove_copy, state_files
 from streamer.stored.store import Store
 from streamer.stored.witness import Witness, make_folder, sync_folder
 from streamer.upkeep import snapshot_places as places
-from streamer.upkeep.work_folder import WorkFolder
 
 _NAME = re.compile(r"snapshot-([0-9]{6,})\.json")
 _FILE_OF_AN_INDEX = re.compile(r"secret\.key|store/[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -282,7 +281,7 @@ def _check_names(snapshot: Snapshot, where: str) -> None:
         seen.add(file.name)
 
 
-def _work_for(index: Path) -> WorkFolder:
+def _work_for(index: Path) -> places.WorkFolder:
     """Return where the index in `index` is prepared.
 
     Raises:
@@ -291,7 +290,7 @@ def _work_for(index: Path) -> WorkFolder:
     if index.exists() and (not index.is_dir() or any(index.iterdir())):
         why = f"{index} is not empty. Move what is there elsewhere, or name another folder."
         raise StoreUnavailable(why)
-    work = WorkFolder(index.with_name(f"{index.name}.restoring"))
+    work = places.WorkFolder(index.with_name(f"{index.name}.restoring"))
     work.check()
     return work
 
@@ -402,11 +401,6 @@ class RegularSnapshots:
             f"A snapshot of {self._index} to {self._to.name} failed: {type(error).__name__}: "
             f"{error}. The next one is tried when it is due; the index is unchanged."
         )
-
-    def wait(self) -> None:
-        """Wait until what was begun is copied."""
-        if self._copying is not None:
-            self._copying.result()
 
     def stop(self) -> None:
         """Give up what is being copied; what is there is found by the next one."""
