@@ -211,13 +211,11 @@ class ConsoleServer:
     async def _post(self, route: Route, request: web.Request) -> web.Response:
         if request.content_type != "application/json":  # which no form of a foreign page can send
             raise web.HTTPUnsupportedMediaType(text="Send a page as application/json.")
-        body, encode, data = await read_body(request), msgspec.json.encode, self._data
+        body, data = await read_body(request), self._data
         # On busy cores each change of threads takes longer than the answer does.
         if route.at_once and len(body) <= _AT_ONCE_BYTES and (found := route.at_once(data, body)):
             return _json(found)
-        pool = self._index_pool
-        answer = await self._run_in_thread(lambda: encode(route.answer(data, body)), pool)
-        return web.Response(body=answer, content_type="application/json")
+        return _json(await self._run_in_thread(lambda: route.answer(data, body), self._index_pool))
 
     def _pool_for(self, route: Route, query: msgspec.Struct) -> ThreadPoolExecutor:
         """Return the threads of a query: one that asks the index takes no time of views."""

@@ -67,7 +67,7 @@ class VerdictView:
 
     Attributes:
         path: the database; another one once the view is made again.
-        stopped: set by `stop`.
+        stopped: once set, all queries that run on the view end soon.
 
     Raises:
         SettingsError: another console has the folder, or it cannot be written.
@@ -188,10 +188,6 @@ class VerdictView:
             if path == (newest := self.path):
                 raise
             return _connect_to_read(newest)  # the fold has made the view again meanwhile
-
-    def stop(self) -> None:
-        """Have all queries that run on the view end soon."""
-        self.stopped.set()
 
     def close(self) -> None:
         """Release the folder."""

@@ -184,8 +184,7 @@ class ChunkConsumer(driver.Consumer):
                 yield (
                     tp,
                     ConsumerMessage(
-                        tp.topic,
-                        tp.partition,
+                        *tp,
                         chunk.end - 1,
                         time.time(),
                         0,
@@ -193,9 +192,7 @@ class ChunkConsumer(driver.Consumer):
                         None,
                         cast(Any, chunk),
                         None,
-                        0,
-                        0,
-                        tp,
+                        tp=tp,
                         generation_id=generation,
                     ),
                 )

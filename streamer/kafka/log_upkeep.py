@@ -25,7 +25,6 @@ from aiokafka.admin import RecordsToDelete
 
 from streamer.errors import InputError, SettingsError, StoreMismatch, StreamerError
 from streamer.index.forgetting import ASK
-from streamer.index.memtable import HEAD_PAGES
 from streamer.index.messages import Forget, Output, Pages, Record, Term, forget_record
 from streamer.kafka import wire
 from streamer.kafka.connection import Connection
@@ -96,14 +95,8 @@ class FreshShard(Judge):
     moments show in no output.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        bands: int,
-        head_pages: int = HEAD_PAGES,
-        references: ReferenceIndexes | None = None,
-    ) -> None:
-        options = JudgeOptions(LOG_FLUSHES, head_pages, references=references)
+    def __init__(self, folder: Path, bands: int, references: ReferenceIndexes | None) -> None:
+        options = JudgeOptions(LOG_FLUSHES, references=references)
         super().__init__(Store.open(folder / "store"), {"bands": bands}, options)
 
     def take(self, record: Record) -> Output | None:
@@ -157,7 +150,7 @@ async def count_in_log(
             bands = await bands_of_log(reader, log, end, identity)
             with (
                 tempfile.TemporaryDirectory(prefix="streamer-forget-") as folder,
-                closing(FreshShard(Path(folder), bands, references=references)) as fresh,
+                closing(FreshShard(Path(folder), bands, references)) as fresh,
             ):
                 async for chunk in reader.read(log, 0, 0, end):
                     for message in chunk.records:

@@ -236,7 +236,7 @@ class SignApp:
             return
         if sites := self._sites:
             for tp, begin in begins.items():
-                await sites.restore(tp.partition, begin, self._signer.learn, is_wanted)
+                await sites.restore(tp.partition, begin, is_wanted)
         if is_wanted():
             lane.comparing = None
             self.app.chunks.release(begins)
@@ -288,7 +288,7 @@ class SignApp:
                     raise StoreMismatch(f"The chunk at {one.end} was not learned in its order.")
                 lane.flow.note_published(source_name(one.partition), one.end, one.pages)
                 dead = Counter(rejected.code for rejected, _ in one.dead)
-                self._metrics.count_chunk(one.pages, dead, one.skipped)
+                self._metrics.count_chunk(one.pages, dead, one.skipped, one.alone)
                 self._warn_of_missing_fields(one.pages)
                 if self._names.per_partition:
                     self._warn_of_keys(one)
@@ -312,7 +312,6 @@ class SignApp:
 
     def _warn_of_keys(self, signed: Signed) -> None:
         """Count pages that can meet no other by their keys; warn once they are most."""
-        self._metrics.count_alone(signed.alone)
         self._alone += signed.alone
         if not self._has_warned and self._pages >= KEYS_PAGES and 2 * self._alone > self._pages:
             self._has_warned = True

@@ -34,7 +34,7 @@ from streamer.kafka.gauge import FlowControl, follow, last_gauges
 from streamer.kafka.health import HealthServer
 from streamer.kafka.kept_copies import KeptThread
 from streamer.kafka.kept_topic import check_kept_topic, prepare_kept_topic
-from streamer.kafka.owner import Outlet, Owner
+from streamer.kafka.owner import Owner
 from streamer.kafka.prepare import check_groups, log_bounds, prepare
 from streamer.kafka.publisher import Publisher
 from streamer.kafka.reader import Reader, await_brokers, ends_of, open_reader
@@ -332,7 +332,7 @@ class Worker:
         signs = [names.sign_group] if options.signs else []
         self.wanted = options.shards(range(len(prepared.log_ids)))
         await check_groups(reader, [*signs, *map(names.shard_group, self.wanted)])
-        outlet = Outlet(names, self._publisher, prepared.verdict_partitions)
+        sending = names, self._publisher, prepared.verdict_partitions
         for shard in self.wanted:
             owner = await asyncio.to_thread(self._owner, shard)
             owner.check(await log_bounds(reader, names.log(shard), owner.offset))
@@ -340,7 +340,7 @@ class Worker:
             owner.show_in(metrics)
             catch_up = CatchUp(self._client, names.log(shard), owner, metrics)
             self.shards.append(
-                ShardApp(owner, outlet, catch_up, index, metrics, self.fail, self._faust_options)
+                ShardApp(owner, *sending, catch_up, index, metrics, self.fail, self._faust_options)
             )
         gauges = await last_gauges(reader, names.gauge)
         log_ends = await ends_of(self._client, map(names.log, range(len(prepared.log_ids))))
@@ -383,14 +383,16 @@ class Worker:
     async def _start_signers(self, flows: Sequence[FlowControl]) -> None:
         options, settings, prepared = self.options, self.options.settings, self._prepared
         secret, signature, sites = read_secret(options.key_file), settings.signature, None
-        if size := signature.site_memory:
-            index = f"{prepared.identity.fingerprint}.{prepared.identity.origin}"
-            sites = PartitionSites(self._client, options.names, index, size, settings.replicas)
         signer = ChunkSigner(
             options.parser, partial(make_index_signer, new_sites(signature), signature, secret),
             prepared.identity,
             takes_tombstones=settings.tombstones == "forget", pass_headers=settings.pass_headers,
         )  # fmt: skip
+        if size := signature.site_memory:
+            own = f"{prepared.identity.fingerprint}.{prepared.identity.origin}"
+            sites = PartitionSites(
+                self._client, options.names, own, size, settings.replicas, signer.learn
+            )
         self.signers = SignApp(
             options.names, signer, self._publisher, flows, self.fail, self._faust_options,
             SignMetrics(self.metrics), prepared, settings, partial(ends_of, self._client), sites,

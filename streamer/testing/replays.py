@@ -98,6 +98,11 @@ class Replayer:
 def _run(own: Path, source: Sequence[str], where: Path, kill_at: int | None = None) -> None:
     """Run a replay in `where`, with all that it writes in its `own` folder."""
     __tracebackhide__ = True
+    environment = {  # without settings of the replay
+        name: value
+        for name, value in os.environ.items()
+        if name == _CACHE or not name.upper().startswith("STREAMER_")
+    }
     program = ["streamer"] if kill_at is None else ["streamer.testing.child", str(kill_at)]
     done = run_module(
         [
@@ -105,7 +110,7 @@ def _run(own: Path, source: Sequence[str], where: Path, kill_at: int | None = No
             "--config", str(own / "settings.toml"), "--index", str(own / INDEX),
             "--verdicts", str(own / VERDICTS), "--dead-letters", str(own / DEAD_LETTERS),
         ],
-        cwd=where, environment=_environment(),
+        cwd=where, environment=environment,
     )  # fmt: skip
     expected = 0 if kill_at is None else -signal.SIGKILL
     if done.returncode != expected:
@@ -123,15 +128,6 @@ def run_module(
         [sys.executable, "-P", "-m", *command], cwd=cwd, env=environment,
         stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", check=False,
     )  # fmt: skip
-
-
-def _environment() -> dict[str, str]:
-    """Return the variables of this process without settings of the replay."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if name == _CACHE or not name.upper().startswith("STREAMER_")
-    }
 
 
 def _prepare(folder: Path, options: Mapping[str, Any]) -> None:

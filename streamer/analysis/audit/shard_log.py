@@ -32,7 +32,7 @@ class LogAudit:
     def __post_init__(self) -> None:
         target = self._target
         self.reading = facts.LogReading()
-        self._fresh = FreshShard(self._folder, target.bands, references=target.references)
+        self._fresh = FreshShard(self._folder, target.bands, target.references)
         self._folded = FoldedVerdicts(self._table, self._kept)
 
     def take(self, message: facts.Incoming) -> None:

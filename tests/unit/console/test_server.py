@@ -170,7 +170,7 @@ def test_a_query_has_an_end_to_its_time_and_ends_with_the_console(
 ) -> None:
     began = time.monotonic()
     if stops:
-        threading.Timer(0.1, data.view.stop).start()
+        threading.Timer(0.1, data.view.stopped.set).start()
     with pytest.raises(QueryTooLong), data.view.read(seconds) as view:
         view.execute(ENDLESS).fetchone()
     assert time.monotonic() - began < 30

@@ -20,7 +20,7 @@ from streamer.index.settings import IndexSettings
 from streamer.kafka import shard_app
 from streamer.kafka.faust_chunks import Start
 from streamer.kafka.gauge import Gauge
-from streamer.kafka.owner import Outlet, Owner
+from streamer.kafka.owner import Owner
 from streamer.kafka.reader import Fetched
 from streamer.kafka.role_metrics import ShardMetrics
 from streamer.kafka.shard_app import WATCH_SECONDS, ShardApp
@@ -74,7 +74,7 @@ class Owning:
         self.log = FakeLog(self.owner)
         catch_up: Any = self.log
         self.app: Any = ShardApp(
-            self.owner, Outlet(NAMES, publisher, 2), catch_up, settings or IndexSettings(),
+            self.owner, NAMES, publisher, 2, catch_up, settings or IndexSettings(),
             metrics, self.failures.append, {"broker": "kafka://nowhere"},
         )  # fmt: skip
         faust: Any = SimpleNamespace(chunks=self.consumer, stop=kafka_doubles.settle)
