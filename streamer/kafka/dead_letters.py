@@ -54,17 +54,16 @@ def dead_letter_message(
     rejected: RejectedRecord,
     original: Any,  # noqa: ANN401 - the client library's message
     names: Names,
-    partition: int,
     bytes_max: int,
 ) -> Message:
     """Return the message for a rejected record, of `bytes_max` at most once it is compressed.
 
-    `original` is the record as it was read, from `partition` of the pages.
+    `original` is the record as it was read.
     """
     key, value = original.key, original.value
     about = {
         ORIGINAL_TOPIC: names.pages,
-        ORIGINAL_PARTITION: str(partition),
+        ORIGINAL_PARTITION: str(original.partition),
         _CONNECT + "offset": str(rejected.sequence),
         _CONNECT + "connector.name": names.index,
         _CONNECT + "stage": "VALUE_CONVERTER",

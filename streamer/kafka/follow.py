@@ -1,10 +1,9 @@
 """Verdicts from the topic of an index, as they arrive."""
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -19,7 +18,7 @@ from streamer.kafka.reader import Bounds, Reader, fetch_all, read_from, reader_o
 from streamer.kafka.topics import Names
 from streamer.model import Verdict
 
-POLL_MILLISECONDS = 500
+POLL_SECONDS = 0.5
 PATIENCE_SECONDS = 60.0  # for a worker that is about to make the topic
 
 Waiting = Callable[[str], None]  # called once with a topic that is not there yet
@@ -167,15 +166,10 @@ async def _starts(reader: Reader, topic: str, bounds: Bounds, since: Since) -> d
 
 async def _partitions(reader: Reader, topic: str, waiting: Waiting) -> list[int]:
     """Return the partitions of a topic; wait for one that a worker is about to make."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    has_warned = False
-    while True:
-        try:
+    for tried in range(round(PATIENCE_SECONDS / POLL_SECONDS)):
+        with suppress(InputError):
             return await reader.partitions(topic)
-        except InputError:
-            if time.monotonic() > deadline:
-                raise
-        if not has_warned:
+        if not tried:
             waiting(topic)
-        has_warned = True
-        await asyncio.sleep(POLL_MILLISECONDS / 1000)
+        await asyncio.sleep(POLL_SECONDS)
+    return await reader.partitions(topic)

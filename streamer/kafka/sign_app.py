@@ -366,13 +366,12 @@ class SignApp:
     async def _publish_dead_letters(self, signed: Signed) -> None:
         if not signed.dead:
             return
-        names, partition = self._names, signed.partition
-        bytes_max = self._prepared.dead_letter_bytes_max
+        names, bytes_max = self._names, self._prepared.dead_letter_bytes_max
         letters = (
-            dead_letter_message(rejected, original, names, partition, bytes_max)
+            dead_letter_message(rejected, original, names, bytes_max)
             for rejected, original in signed.dead
         )
         # In a thread: what is large is compressed.
         batches = await asyncio.to_thread(self._publisher.batches, letters, bytes_max)
-        place = partition % self._prepared.dead_letter_partitions
+        place = signed.partition % self._prepared.dead_letter_partitions
         await self._publisher.publish(names.dead_letters, place, batches)

@@ -191,7 +191,7 @@ def _write_records(index: SmallIndex, random: Random, pages: Pages) -> list[Reco
 def _write_bad(index: SmallIndex, partition: int, offset: int) -> None:
     bad = Message(partition, offset, b"k", b"{broken")
     rejected = RejectedRecord(offset, "invalid_json", "", bad.key, b"{broken", 7)
-    key, value, headers, *_ = dead_letter_message(rejected, bad, NAMES, partition, 1 << 20)
+    key, value, headers, *_ = dead_letter_message(rejected, bad, NAMES, 1 << 20)
     index.records.append(bad)
     index.dead_letters.append(Message(0, len(index.dead_letters), key, value, tuple(headers)))
 
