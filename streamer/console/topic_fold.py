@@ -218,13 +218,8 @@ class TopicFold(Fold):
 
     def _disconnect(self) -> None:
         self._reader, stack, self._stack = None, self._stack, AsyncExitStack()
-
-        async def close() -> None:
-            async with asyncio.timeout(_PATIENCE_SECONDS / 2):
-                await stack.aclose()
-
         try:
-            self._runner.run(close())
+            self._runner.run(_wait(stack.aclose(), _PATIENCE_SECONDS / 2))
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - it is given up
             _log.debug("A connection could not be closed: %r", error)
         self._runner.close()
@@ -339,10 +334,10 @@ class TopicFold(Fold):
         return self._input(_name(place))._replace(witness=self._layout.ids[place.topic])
 
 
-async def _wait(work: Coroutine[Any, Any, _Result]) -> _Result:
-    """Wait for an answer of the brokers; one that the client does not give up is left behind."""
+async def _wait(work: Coroutine[Any, Any, _Result], seconds: float = _PATIENCE_SECONDS) -> _Result:
+    """Wait for the brokers; an answer that the client does not give up is left behind."""
     task = asyncio.ensure_future(work)
-    if not (await asyncio.wait({task}, timeout=_PATIENCE_SECONDS))[0]:
+    if not (await asyncio.wait({task}, timeout=seconds))[0]:
         task.cancel()
         await asyncio.wait({task}, timeout=_CANCEL_SECONDS)
         raise TimeoutError

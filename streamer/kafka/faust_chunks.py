@@ -342,8 +342,7 @@ class ChunkSchema(faust.Schema[Any, Any]):
     def compile(self, app: Any, **_options: Any) -> Any:
         """Return the function that makes an event of a message."""
 
-        async def decode(message: ConsumerMessage, *, propagate: bool = False) -> Any:
-            del propagate
+        async def decode(message: ConsumerMessage, **_options: Any) -> Any:
             return app.create_event(None, message.value, {}, message)
 
         return decode

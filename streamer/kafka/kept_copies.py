@@ -181,9 +181,8 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         await self._verdicts.start()
         self._verdicts.subscribe([self._topic.names.verdicts], listener=self)
 
-    async def on_partitions_revoked(self, revoked: object) -> None:
+    async def on_partitions_revoked(self, _revoked: object) -> None:
         """Let the transactions at hand end; begin no others."""
-        del revoked
         async with self._turn:
             self._generation += 1
             self._assigned = None
@@ -252,10 +251,8 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
 
     async def _read_committed(self) -> dict[int, tuple[int, str]]:
         """Return where the group is in all partitions of verdicts."""
-        reader, names = self._reader, self._topic.names
-        partitions = await reader.partitions(names.verdicts)
-        group, topic = names.kept_group, names.verdicts
-        return await kept_topic.stable_offsets(reader.admin, group, topic, partitions)
+        names = self._topic.names
+        return await kept_topic.stable_offsets(self._reader, names.kept_group, names.verdicts)
 
     async def _stop_producers(self) -> None:
         copiers, self._copiers = self._copiers, {}

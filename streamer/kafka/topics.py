@@ -148,12 +148,12 @@ def pages_topic(name: str, partitions: int, replicas: int) -> Topic:
     return Topic(name, partitions, replicas, config, any_time=False)
 
 
-def kept_topic(name: str, partitions: int, page_bytes_max: int, replicas: int) -> Topic:
+def kept_topic(name: str, partitions: int, bytes_max: int, replicas: int) -> Topic:
     """Return the topic of copies of kept pages; whether they expire, or are compacted, is open."""
     config = {
         "retention.ms": "-1",
         "retention.bytes": "-1",
-        "max.message.bytes": str(dead_letter_bytes_max(page_bytes_max)),
+        "max.message.bytes": str(bytes_max),
         "message.timestamp.type": "CreateTime",
     }
     return Topic(name, partitions, replicas, config, any_count=True, may_expire=True)

@@ -52,7 +52,7 @@ from streamer.kernel import FOLDER, has_all_compiled
 from streamer.metrics import Metrics
 from streamer.pages.parse import PageParser
 from streamer.panels import Role, seconds_of
-from streamer.run.index_folder import check_folder, identity_of, meta_of
+from streamer.run.index_folder import Identity, check_folder, identity_of, meta_of
 from streamer.run.judge import LOG_FLUSHES, JudgeOptions
 from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.run.site_store import make_index_signer, new_sites
@@ -106,13 +106,12 @@ class WorkerOptions:
                 place.
             StoreUnavailable: it cannot be opened, or its snapshots would be in it.
         """
-        secret = read_secret(self.key_file)
+        wanted = self.identity
         if self.settings.kept_topic:
             check_kept_topic(self.names, self.settings.kept_topic)
         if self.settings.snapshot_to:
             SnapshotFolder(self.settings.snapshot_to).check_outside(self.index_folder)
         self._check_place()
-        wanted = identity_of(self.settings.signature, secret)
         there = [int(path.name[6:]) for path in self.index_folder.glob("shard-[0-9]*")]
         for shard in self.shards(range(max(there, default=0) + 1)):
             check_folder(self.shard_folder(shard), wanted)
@@ -142,7 +141,6 @@ class WorkerOptions:
             SettingsError: the key cannot be read, or there is no such shard.
         """
         settings, names = self.settings, self.names
-        identity = identity_of(settings.signature, read_secret(self.key_file))
         port = settings.health_port
         return {
             "version": __version__,
@@ -154,9 +152,14 @@ class WorkerOptions:
             "kept": settings.kept_topic or "none",
             "role": str(settings.role),
             "shards": "none" if settings.role is Role.SIGN else settings.own_shards or "all",
-            "key": identity["key"],
+            "key": self.identity["key"],
             "health": f"http://{settings.health_host}:{port}" if port else "none",
         }
+
+    @property
+    def identity(self) -> Identity:
+        """Return what the index of these settings and this key is known by."""
+        return identity_of(self.settings.signature, read_secret(self.key_file))
 
     @property
     def signs(self) -> bool:
@@ -317,7 +320,7 @@ class Worker:
     async def _open(self, reader: Reader) -> list[FlowControl]:
         """Check everything, and open the shards that this worker owns; return all shards' flows."""
         options, names, settings = self.options, self.options.names, self.options.settings
-        identity = identity_of(settings.signature, read_secret(options.key_file))
+        identity = options.identity
         fingerprint = str(identity["fingerprint"])
         self._references = ReferenceIndexes(settings.also, fingerprint, identity)
         index = self._references.name_in(settings.index)
