@@ -118,7 +118,8 @@ class FoldProcess:
             [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             start_new_session=True,  # what a terminal sends is for the console alone
         )  # fmt: skip
-        with suppress(BrokenPipeError), process:
+        # Where it was killed, nobody reads the task, and the last line may be cut off.
+        with suppress(BrokenPipeError, msgspec.DecodeError), process:
             assert process.stdin
             assert process.stdout
             if self._ends.is_set():  # since before there was something to end
@@ -143,12 +144,12 @@ def main() -> None:
     # lines without end, and the fold would wait for whoever reads them.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     task = msgspec.json.decode(sys.stdin.buffer.readline(), type=FoldTask)
-    threading.Thread(target=_end_with_input, daemon=True).start()
     try:
         fold = task.fold(VerdictView(Path(task.folder), _LOCK))
     except StreamerError as error:
         _say(FoldState(refused=str(error)))
         sys.exit(1)
+    threading.Thread(target=_end_with_input, daemon=True).start()
     threading.Thread(target=_tell, args=(fold,), daemon=True).start()
     fold.run()
 

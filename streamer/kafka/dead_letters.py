@@ -44,7 +44,6 @@ RETRIES = "streamer.retries"  # how often the original was sent again before
 WHOLE_BYTES_MAX = 64 << 20  # of an original that is kept whole; its reader expands it
 DETAIL_CHARACTERS_MAX = 1000
 ORIGINAL_HEADERS_BYTES_MAX = HEADERS_BYTES_MAX // 2
-NO_CODE = "unknown"  # of a message that streamer did not write
 _CONNECT = "__connect.errors."
 ORIGINAL_TOPIC = _CONNECT + "topic"
 ORIGINAL_PARTITION = _CONNECT + "partition"
@@ -138,7 +137,8 @@ def is_of_index(message: Any, index: str) -> bool:  # noqa: ANN401 - as above
 def dead_letter_in(message: Any) -> DeadLetter:  # noqa: ANN401 - as above
     """Return a message as a dead letter, at its own place if it names no original."""
     text, value = _texts_in(message), message.value or b""
-    code, detail = text.get(CODE, NO_CODE), text.get(_CONNECT + "exception.message", "")
+    # Streamer did not write a message without a code.
+    code, detail = text.get(CODE, "unknown"), text.get(_CONNECT + "exception.message", "")
     value_bytes = _number_in(text.get(VALUE_BYTES), len(value))
     detail = "" if detail == code else detail
     rejected = RejectedRecord(0, code, detail, message.key, value, value_bytes)

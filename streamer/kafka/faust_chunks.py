@@ -61,9 +61,6 @@ class Start:
     done: int = 0
 
 
-Starts = Callable[[Mapping[TP, int]], Awaitable[Mapping[TP, Start]]]
-
-
 class _ChunkThread(driver.AIOKafkaConsumerThread):
     """The thread that fetches, with settings that Faust has no names for."""
 
@@ -378,7 +375,7 @@ class ChunkApp(faust.App):
     def __init__(
         self,
         group: str,
-        starts: Starts,
+        starts: Callable[[Mapping[TP, int]], Awaitable[Mapping[TP, Start]]],
         fail: Callable[[BaseException], None],
         topics: TopicWatch | None = None,
         *,

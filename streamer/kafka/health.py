@@ -52,8 +52,6 @@ _FIGURES = {
     "skipped": "messages skipped since the start",
 }  # fmt: skip
 
-Ready = Callable[[], list[str]]
-
 
 @dataclass
 class HealthServer:
@@ -66,7 +64,7 @@ class HealthServer:
 
     host: str
     port: int
-    ready: Ready
+    ready: Callable[[], list[str]]
     metrics: Metrics
     about: Mapping[str, object] = field(default_factory=dict)
     figures: Callable[[], Mapping[str, int]] = dict
