@@ -26,8 +26,7 @@ from rich.console import Console
 from benchmarks.figures import empty_table
 from benchmarks.run_kafka import FOLDER
 from streamer.config import load_settings
-from streamer.spark import job_of
-from streamer.spark.answers import answers
+from streamer.spark import answers, job_of
 from streamer.spark.rule import Rounds, nodes_of
 from streamer.spark.signing import SIGNED, files_signed, map_rows
 

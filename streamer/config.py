@@ -34,7 +34,6 @@ from streamer.rules import MAIN, Rule, read_rules, text_rules
 from streamer.sketch.settings import HOST, MAIN_TEXT, NATIVE, SignatureSettings
 from streamer.wrong_values import UNKNOWN, VARIABLES, did_you_mean, unknown_variable, why_wrong
 
-_AS_GIVEN = "bucket_max", "candidates_max", "keep_pages", "track_changes", "near_misses"
 SITE_BYTES_MIN = 1 << 20  # of a table of sites that is of use
 
 # Variables that are no settings: of kernel.py, of a worker's --index, of the tests and their tools.
@@ -200,7 +199,11 @@ class Settings(
             expire_after_ms=round(1000 * seconds_of(self.expire_after)) if self.expire_after else 0,
             fallback_threshold=self._fallback_threshold,
             rules=self.site_rules,
-            **{name: getattr(self, name) for name in _AS_GIVEN},
+            bucket_max=self.bucket_max,
+            candidates_max=self.candidates_max,
+            keep_pages=self.keep_pages,
+            track_changes=self.track_changes,
+            near_misses=self.near_misses,
         )
 
     @property

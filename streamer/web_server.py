@@ -11,6 +11,8 @@ import logging
 import math
 import resource
 import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -64,36 +66,30 @@ class WebServer:
             **options,
         )
         self._requests: dict[web.RequestHandler, web.Request] = {}
-        self._listening: asyncio.Server | None = None
         self._most = connections_max()
         self._closed_at = -math.inf
 
-    async def start(self, host: str, port: int, remedy: str) -> int:
-        """Listen, and return the port.
+    @asynccontextmanager
+    async def serving(self, host: str, port: int, remedy: str) -> AsyncIterator[int]:
+        """Listen, and yield the port; then stop listening, and close all connections.
 
         Raises:
             SettingsError: the address cannot be used; `remedy` says what to do.
         """
         logging.getLogger("aiohttp.server").addFilter(_is_not_by_client)
-        await self._runner.setup()
-        loop = asyncio.get_running_loop()
-        try:
-            # All that wait are accepted at once, before one can be closed.
-            at = self._connection, host, port
-            self._listening = await loop.create_server(*at, backlog=self._most)
-        except (OSError, UnicodeError) as error:  # the latter of a name that is none
-            await self.stop()
-            reason = getattr(error, "strerror", None) or error
-            said = f"Nothing can be served at {host}:{port}: {reason}. {remedy}"
-            raise SettingsError(said) from error
-        found: int = self._listening.sockets[0].getsockname()[1]
-        return found
-
-    async def stop(self) -> None:
-        """Stop listening, and close all connections."""
-        if self._listening is not None:
-            self._listening.close()
-        await self._runner.cleanup()
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self._runner.cleanup)
+            await self._runner.setup()
+            at, loop = (self._connection, host, port), asyncio.get_running_loop()
+            try:
+                # All that wait are accepted at once, before one can be closed.
+                listening = await loop.create_server(*at, backlog=self._most)
+            except (OSError, UnicodeError) as error:  # the latter of a name that is none
+                reason = getattr(error, "strerror", None) or error
+                said = f"Nothing can be served at {host}:{port}: {reason}. {remedy}"
+                raise SettingsError(said) from error
+            stack.callback(listening.close)
+            yield listening.sockets[0].getsockname()[1]
 
     def _connection(self) -> asyncio.Protocol:
         """Return the protocol of a new connection, and close another one if there are too many."""

@@ -6,7 +6,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, aclosing, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -152,8 +152,7 @@ def tail(
         sys.stderr.write(f"There is no topic {name} yet; waiting for a worker to make it.\n")
 
     async def show_verdicts(left: int | None) -> None:
-        arriving = ArrivingMessages(connection, topic, new_only=new_only, waiting=report)
-        async with aclosing(arriving):
+        async with ArrivingMessages(connection, topic, None, new_only, report) as arriving:
             while left != 0:
                 messages = await arriving.read(left)
                 left = None if left is None else left - len(messages)

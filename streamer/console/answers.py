@@ -15,9 +15,9 @@ import msgspec
 from streamer.cli.dead_letters import REMEDIES
 from streamer.console import clusters as looks
 from streamer.console import queries
+from streamer.console.fold import FoldState
 from streamer.console.index import Explanation, IndexReader, PageTexts, ShownText, check_until
 from streamer.console.queries import CodeRow, HostRow, LetterRow, NumberedVerdict
-from streamer.console.state import FoldState
 from streamer.console.view import QueryTooLong, VerdictView
 from streamer.errors import StreamerError
 from streamer.hosts import host_of, plain_labels

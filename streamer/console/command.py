@@ -260,7 +260,7 @@ async def _serve(server: ConsoleServer, data: ConsoleData) -> None:
         typer.echo(address)
         telling = asyncio.create_task(_tell_progress(data))
         await stopped.wait()
-        data.view.stop()
+        data.view.stopped.set()
         telling.cancel()
 
 

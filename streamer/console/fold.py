@@ -11,36 +11,32 @@ import binascii
 import logging
 import sqlite3
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from functools import lru_cache, partial
+from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, NoReturn, Self
 
 import msgspec
 import xxhash
 
 from streamer.compression import is_parquet
 from streamer.console.inputs import WITNESS_BYTES, FoldedLine, is_packed, read_batches, witness_of
-from streamer.console.state import FoldState, Pace
-from streamer.console.view import (
-    SOURCES_OF_VIEW_MAX,
-    VerdictView,
-    has_tables,
-    is_damage,
-    make_indexes,
-    ref_of,
-    refused,
-)
+from streamer.console.view import INDEXES, VerdictView, has_tables, is_damage, ref_of, refused
 from streamer.errors import InputError, StreamerError
 from streamer.hosts import host_of
 from streamer.model import SIMILARITY_ONE, DeadLetter, Location
 from streamer.run.verdict_lines import ReadVerdict
 
 RECORD_BYTES_SHOWN = 16 << 10  # of a dead letter's record
+_SOURCES_MAX = 1 << 23  # refs are SQLite's integers, which have a sign
 _NAMES_REMEMBERED = 1 << 16
 _SIGN = 1 << 63  # SQLite's integers have one, hashes have none
 _POLL_SECONDS = 1.0
+_PACE_SECONDS = 10.0  # that a rate is the mean of
 
 _encode = msgspec.json.Encoder().encode
 # Fields that not every verdict has, with what they are then.
@@ -107,15 +103,11 @@ _COUNTS = (
 )
 _LINES = "SELECT ifnull(sum(lines), 0) FROM input"
 _NEWEST = "SELECT ifnull(max(number), 0) FROM {}"
-_ADVANCE = """
-INSERT INTO input (path, position, lines, seen_bytes, witness, note)
-VALUES (:path, :position, :lines, :seen, :witness, ifnull(:note, ''))
+_INPUTS = "SELECT path, position, lines, seen_bytes, witness, note FROM input"
+_SAVE_INPUT = """
+INSERT INTO input (path, position, lines, seen_bytes, witness, note) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET position = excluded.position, lines = excluded.lines,
-    seen_bytes = excluded.seen_bytes, witness = excluded.witness, note = ifnull(:note, note)
-"""
-_NOTE = """
-INSERT INTO input (path, position, lines, seen_bytes, witness, note)
-VALUES (:path, 0, 0, 0, '', :note) ON CONFLICT DO UPDATE SET note = :note
+    seen_bytes = excluded.seen_bytes, witness = excluded.witness, note = excluded.note
 """
 _IS_OTHER = "SELECT count(*) FROM page WHERE ref = ? AND url <> ?"
 _COUNT_OTHERS = "UPDATE input SET passed_over = passed_over + :lines WHERE path = :path"
@@ -124,6 +116,78 @@ _COUNT_OTHERS = "UPDATE input SET passed_over = passed_over + :lines WHERE path 
 def url_key(url: str) -> int:
     """Return the hash by which the view finds a URL."""
     return xxhash.xxh3_64_intdigest(url.encode()) - _SIGN
+
+
+# ---- how far it is, in plain values --------------------------------------------------------------
+
+
+class PartitionLag(msgspec.Struct, frozen=True):
+    """A partition of the pages; `lag` messages are not signed and committed, None: unknown."""
+
+    partition: int
+    end: int
+    lag: int | None
+
+
+class FoldState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How far a fold is.
+
+    Attributes:
+        is_done: whether the view has all that its inputs had at the start.
+        trouble: what keeps the fold from going on; '' for nothing.
+        rate: how many lines a second are new; None where that is not known.
+        lags: of the partitions of pages; None where files are folded.
+        refused: why the view cannot be opened; '' if it can.
+    """
+
+    is_done: bool = False
+    trouble: str = ""
+    rate: float | None = None
+    lags: list[PartitionLag] | None = None
+    refused: str = ""
+
+
+class Pace:
+    """How fast a count grows, as the mean of the last seconds."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int]] = deque()
+        self.rate: float | None = None  # a second; None until it is known
+
+    def note(self, count: int, now: float | None = None) -> None:
+        """Take the count of this moment, in seconds of any clock."""
+        now = time.monotonic() if now is None else now
+        if self._seen and count < self._seen[-1][1]:  # another topic, or another view
+            self._seen.clear()
+        self._seen.append((now, count))
+        while len(self._seen) > 1 + 1 and self._seen[1][0] <= now - _PACE_SECONDS:
+            self._seen.popleft()
+        (began, first), (ended, last) = self._seen[0], self._seen[-1]
+        self.rate = (last - first) / (ended - began) if ended > began else None
+
+
+def moment(seconds: float) -> str:
+    """Return a time, in seconds since 1970, as people and programs read it."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+# ---- the fold ------------------------------------------------------------------------------------
+
+
+class FoldedInput(NamedTuple):
+    """How far an input is folded: its row in the view (tables.sql)."""
+
+    path: str
+    position: int = 0
+    lines: int = 0
+    seen_bytes: int = 0
+    witness: str = ""
+    note: str = ""
+
+    def seen(self, path: Path, seen_bytes: int) -> Self:
+        """Return it with so many bytes of the file seen."""
+        witness = witness_of(path, seen_bytes) if seen_bytes else ""
+        return self._replace(seen_bytes=seen_bytes, witness=witness)
 
 
 class Fold:
@@ -140,7 +204,6 @@ class Fold:
         self._connection = view.open_to_fold()
         self._numbers = _Numbers(self._connection)
         self._tried: dict[str, tuple[int, int]] = {}  # size and time of files at their last reading
-        self._stopped = view.stopped
         self.trouble = ""
         self.is_done = threading.Event()
         self.pace = Pace()
@@ -149,12 +212,9 @@ class Fold:
         """Return how far the fold is, from any thread."""
         return FoldState(self.is_done.is_set(), self.trouble, self.pace.rate)
 
-    def run(self) -> None:
-        """Fold until the view is stopped; what fails is logged, is the `trouble`, is tried again.
-
-        The batch in hand at the end is undone.
-        """
-        while not self._stopped.is_set():
+    def run(self) -> NoReturn:
+        """Fold without end; what fails is logged, is the `trouble`, is tried again."""
+        while True:
             try:
                 self.go_on()
                 self.trouble = ""
@@ -167,8 +227,7 @@ class Fold:
                 if said != self.trouble:
                     _log.exception("The fold failed")
                 self.trouble, self._tried = said, {}
-            self._stopped.wait(_POLL_SECONDS)
-        self.close()
+            time.sleep(_POLL_SECONDS)
 
     def close(self) -> None:
         """Close the database."""
@@ -186,13 +245,11 @@ class Fold:
             if not has_tables(self._connection) or self._has_changed():
                 self._begin_again()
             self._fold_inputs()
-            if not (self.is_done.is_set() or self._stopped.is_set()):
-                make_indexes(self._connection)
+            if not self.is_done.is_set():
+                self._connection.executescript(INDEXES)
                 self.is_done.set()
         except sqlite3.Error as error:
             self._tried = {}
-            if self._stopped.is_set():
-                return
             if not is_damage(error):
                 raise refused(self._view.folder, error) from error
             self._begin_again()
@@ -213,19 +270,28 @@ class Fold:
     def _has_changed(self) -> bool:
         """Return whether a file that was folded was taken away, or replaced by another one."""
         given = {str(path.resolve()): path for path in self._files}
-        found = self._connection.execute("SELECT path, seen_bytes, witness FROM input").fetchall()
-        for name, seen_bytes, witness in found:
-            if name not in given:
+        for row in self._inputs():
+            if row.path not in given:
                 return True
-            path = given[name]
+            path = given[row.path]
             with suppress(InputError, OSError):  # it is away; `_fold_file` says so
                 size = path.stat().st_size
-                if seen_bytes and (
-                    witness_of(path, seen_bytes) != witness
-                    or (is_parquet(path.name) and size != seen_bytes)
+                if row.seen_bytes and (
+                    witness_of(path, row.seen_bytes) != row.witness
+                    or (is_parquet(path.name) and size != row.seen_bytes)
                 ):
                     return True
         return False
+
+    def _inputs(self) -> list[FoldedInput]:
+        return [FoldedInput(*row) for row in self._connection.execute(_INPUTS)]
+
+    def _input(self, name: str) -> FoldedInput:
+        found = self._connection.execute(f"{_INPUTS} WHERE path = ?", (name,)).fetchone()
+        return FoldedInput(*(found or (name,)))
+
+    def _save(self, row: FoldedInput) -> None:
+        self._connection.execute(_SAVE_INPUT, row)
 
     def _fold_file(self, path: Path) -> None:
         """Fold what was appended to a file since; note at the input why no more of it is read."""
@@ -235,51 +301,41 @@ class Fold:
             if self._tried.get(name) == (found.st_size, found.st_mtime_ns):
                 return
             self._tried[name] = found.st_size, found.st_mtime_ns
-            self._read_on(name, path, found.st_size)
+            self._read_on(self._input(name), path, found.st_size)
         except InputError as error:
             note = str(error)
         except OSError as error:
             note = f"{path}: {error.strerror or error}; check the path"
             self._tried.pop(name, None)  # it is read again once it is back, so that the note goes
-        query = "SELECT note FROM input WHERE path = ?"
-        if note != (self._connection.execute(query, (name,)).fetchone() or ("",))[0]:
-            self._connection.execute(_NOTE, {"path": name, "note": note})
+        row = self._input(name)
+        if note != row.note:
+            self._save(row._replace(note=note))
             if note:
                 _log.warning("An input is not read further. %s", note)
 
-    def _read_on(self, name: str, path: Path, size: int) -> None:
-        query = "SELECT position, lines, seen_bytes, note FROM input WHERE path = ?"
-        found = self._connection.execute(query, (name,)).fetchone() or (0, 0, 0, "")
-        position, lines, seen, note = found
-        if size == seen and not note:
+    def _read_on(self, row: FoldedInput, path: Path, size: int) -> None:
+        if size == row.seen_bytes and not row.note:
             return
         packed = is_packed(path)
         try:
-            for batch in read_batches(path, position, lines):
-                lines, position = lines + len(batch.lines), batch.position
+            for batch in read_batches(path, row.position, row.lines):
+                lines, position = row.lines + len(batch.lines), batch.position
                 # While a packed file is folded in part, the witness is of its beginning, and less
                 # than all of it is seen: after a kill it is read on, and is no other file.
                 seen = min(size - 1, WITNESS_BYTES) if packed else position
-                advance = partial(self._advance, name, path, position, lines, seen)
-                self._take(name, batch.lines, advance, f"{path}: before line {lines + 1}")
-                if self._stopped.is_set():
-                    return
+                row = row._replace(position=position, lines=lines).seen(path, seen)
+                self._take(batch.lines, row, f"{path}: before line {lines + 1}")
         except InputError:
-            if is_parquet(path.name) and position:
-                self._advance(name, path, position, lines, size)  # or it seems another file
+            if is_parquet(path.name) and row.position:
+                self._save(row.seen(path, size))  # or it seems another file
             raise
         if packed:
-            self._advance(name, path, position, lines, size)
+            self._save(row.seen(path, size))
 
     def _take(
-        self,
-        name: str,
-        lines: Sequence[FoldedLine],
-        advance: Callable[[], None],
-        where: str,
-        minute: int | None = None,
+        self, lines: Sequence[FoldedLine], row: FoldedInput, where: str, minute: int | None = None
     ) -> None:
-        """Fold lines, and note what is after them by `advance`, in one transaction.
+        """Fold lines, and save the row of their input as it is after them, in one transaction.
 
         `minute` is when they were published, since 1970; None: nobody knows.
 
@@ -295,9 +351,9 @@ class Fold:
             passed_over = self._add(lines)
             for count in _COUNTS:
                 self._connection.execute(count, before | {"minute": minute})
-            advance()
+            self._save(row)
             if passed_over:
-                self._connection.execute(_COUNT_OTHERS, {"path": name, "lines": passed_over})
+                self._connection.execute(_COUNT_OTHERS, {"path": row.path, "lines": passed_over})
             self._connection.execute("COMMIT")
         except (OverflowError, ValueError) as error:
             self._undo()
@@ -310,17 +366,6 @@ class Fold:
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
         self._numbers = _Numbers(self._connection)  # which may have some that are gone
-
-    def _advance(self, name: str, path: Path, position: int, lines: int, seen: int) -> None:
-        self._note_read(name, position, lines, witness_of(path, seen) if seen else "", seen)
-
-    def _note_read(
-        self, path: str, position: int, lines: int, witness: str, seen: int = 0,
-        note: str | None = None,
-    ) -> None:  # fmt: skip
-        """Note how far an input is read; its note stays unless there is another."""
-        at = {"path": path, "position": position, "lines": lines, "seen": seen, "note": note}
-        self._connection.execute(_ADVANCE, at | {"witness": witness})
 
     def _add(self, lines: Iterable[FoldedLine]) -> int:
         """Insert lines; return how many verdicts are on a place that has another URL already."""
@@ -404,6 +449,6 @@ class _Numbers:
     def ref(self, page: Location, index: str) -> int:
         """Return the ref of a place, of a reference index if one is named."""
         source = self._source(page.topic, page.partition, index)
-        if source >= SOURCES_OF_VIEW_MAX:
+        if source >= _SOURCES_MAX:
             raise InputError("There are over eight million sources; give fewer files.")
         return ref_of(source, page.offset)

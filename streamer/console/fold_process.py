@@ -1,9 +1,9 @@
 """The fold in a process of its own: it computes all the time, and answers wait for no interpreter.
 
 The process gets its task as a line of JSON on its standard input, and ends when that does: with the
-console, also where that is killed. On its standard output it reports how far it is, a line for each
-change. It gives way to runs and workers on the same machine. One that ended all by itself, for want
-of memory, say, is started again.
+console, also where that is killed. So it ends at any moment; the batch in hand is undone. On its
+standard output it reports how far it is, a line for each change. It gives way to runs and workers
+on the same machine. One that ended all by itself, for want of memory, say, is started again.
 """
 
 # In a thread of a lower priority the fold held the interpreter's lock while it had no core, and
@@ -16,16 +16,16 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from streamer.console.fold import Fold
-from streamer.console.state import FoldState
+from streamer.console.fold import Fold, FoldState
 from streamer.console.view import VerdictView
 from streamer.errors import StreamerError
 
@@ -37,8 +37,6 @@ _NICE = 10  # a tenth of what a worker has: under load, the view lags behind
 _LOCK = "fold.lock"
 _TELL_SECONDS = 0.1
 _AGAIN_SECONDS = 1.0  # until a fold that has ended is started again
-_END_SECONDS = 10.0  # that the fold gets for the batch in hand
-_HELD_SECONDS = 5.0  # that the fold of a console that was killed may still have the view
 _log = logging.getLogger("streamer")
 
 
@@ -95,18 +93,11 @@ class FoldProcess:
         self._thread.start()
 
     def close(self) -> None:
-        """Have the fold end; the batch in hand is undone."""
+        """End the fold."""
         self._ends.set()
-        self._end_input()
-        self._thread.join(_END_SECONDS)
-        if self._thread.is_alive() and self.process:
+        if self.process:
             self.process.kill()
-            self._thread.join()
-
-    def _end_input(self) -> None:
-        if self.process and self.process.stdin:
-            with suppress(BrokenPipeError):
-                self.process.stdin.close()
+        self._thread.join()
 
     def _run(self) -> None:
         """Start the fold, and start it again where it has ended by itself."""
@@ -123,18 +114,18 @@ class FoldProcess:
 
     def _fold(self) -> int:
         """Run the fold, note what it reports, and return its exit code."""
-        with subprocess.Popen(  # noqa: S603 - this program itself
+        process = self.process = subprocess.Popen(  # noqa: S603 - this program itself
             [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             start_new_session=True,  # what a terminal sends is for the console alone
-        ) as process:  # fmt: skip
-            self.process = process
+        )  # fmt: skip
+        # Where it was killed, nobody reads the task, and the last line may be cut off.
+        with suppress(BrokenPipeError, msgspec.DecodeError), process:
             assert process.stdin
             assert process.stdout
-            with suppress(BrokenPipeError):
-                process.stdin.write(self._task)
-                process.stdin.flush()
             if self._ends.is_set():  # since before there was something to end
-                self._end_input()
+                process.kill()
+            process.stdin.write(self._task)
+            process.stdin.flush()
             for line in process.stdout:
                 self.state = msgspec.json.decode(line, type=FoldState)
         return process.returncode
@@ -143,7 +134,7 @@ class FoldProcess:
 # ---- in the other process ------------------------------------------------------------------------
 
 
-def main() -> int:
+def main() -> None:
     """Fold what the first line asks for, until the end of standard input."""
     # Take a core only where runs, workers and answers leave one.
     os.nice(_NICE)
@@ -154,43 +145,36 @@ def main() -> int:
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     task = msgspec.json.decode(sys.stdin.buffer.readline(), type=FoldTask)
     try:
-        with (
-            closing(VerdictView(Path(task.folder), _LOCK, _HELD_SECONDS)) as view,
-            closing(task.fold(view)) as fold,
-        ):
-            threading.Thread(target=_stop_at_end, args=(view,), daemon=True).start()
-            folding = threading.Thread(target=fold.run)
-            folding.start()
-            with suppress(BrokenPipeError):
-                _tell(fold, folding)
-            view.stop()
-            folding.join()
+        fold = task.fold(VerdictView(Path(task.folder), _LOCK))
     except StreamerError as error:
         _say(FoldState(refused=str(error)))
-        return 1
-    return 0
+        sys.exit(1)
+    threading.Thread(target=_end_with_input, daemon=True).start()
+    threading.Thread(target=_tell, args=(fold,), daemon=True).start()
+    fold.run()
 
 
-def _stop_at_end(view: VerdictView) -> None:
+def _end_with_input() -> None:
     sys.stdin.buffer.read()
-    view.stop()
+    os._exit(0)
 
 
-def _tell(fold: Fold, folding: threading.Thread) -> None:
-    """Say how far the fold is, when it is another state, as long as it goes on."""
+def _tell(fold: Fold) -> None:
+    """Say how far the fold is, when it is another state."""
     before = None
-    while folding.is_alive():
+    while True:
         state = fold.state()
         if state != before:
             _say(state)
         before = state
-        folding.join(_TELL_SECONDS)
+        time.sleep(_TELL_SECONDS)
 
 
 def _say(state: FoldState) -> None:
-    sys.stdout.buffer.write(msgspec.json.encode(state) + b"\n")
-    sys.stdout.buffer.flush()
+    with suppress(BrokenPipeError):  # the console was killed
+        sys.stdout.buffer.write(msgspec.json.encode(state) + b"\n")
+        sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

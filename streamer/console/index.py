@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 
 from streamer.analysis.documents import Body, find_texts
-from streamer.console.state import moment
+from streamer.console.fold import moment
 from streamer.console.view import QueryTooLong
 from streamer.errors import InputError
 from streamer.model import SignedText, Verdict
@@ -191,7 +191,7 @@ class IndexReader:
         self._explaining, self._checking = threading.Lock(), threading.Lock()
         self._facts: IndexFacts | None = None
         self._checkers: tuple[int, _Checkers] | None = None  # by the flushes that they know
-        self._next: tuple[int, Future[_Checkers]] | None = None  # those that are being opened
+        self._next: Future[tuple[int, _Checkers]] | None = None  # those that are being opened
         self._opens_after = 0.0  # of the monotonic clock
         self._opener = ThreadPoolExecutor(1)
         self.facts()
@@ -253,27 +253,31 @@ class IndexReader:
             self._checking.release()
 
     def _newest_checkers(self) -> _Checkers:
-        if self._next is not None and (self._checkers is None or self._next[1].done()):
-            flushes, opening = self._next
-            self._next = None
-            self._close_checkers()  # also where the newer one cannot be opened
-            self._checkers = flushes, opening.result()
         is_time = time.monotonic() >= self._opens_after
         if self._next is None and (
             self._checkers is None or (is_time and self.flushes != self._checkers[0])
         ):
-            self._next = self.flushes, self._opener.submit(self._open_checkers)
-        return self._newest_checkers() if self._checkers is None else self._checkers[1]
+            self._next = self._opener.submit(self._open_checkers)
+        if self._next is not None and (self._checkers is None or self._next.done()):
+            opening, self._next = self._next, None
+            self._close_checkers()  # also where the newer one cannot be opened
+            self._checkers = opening.result()
+        assert self._checkers is not None, "else it was opened"
+        return self._checkers[1]
 
-    def _open_checkers(self) -> _Checkers:
-        began, page_bytes_max = time.monotonic(), self.texts.reader.page_bytes_max
+    def _open_checkers(self) -> tuple[int, _Checkers]:
+        flushes, began, page_bytes_max = (
+            self.flushes,
+            time.monotonic(),
+            self.texts.reader.page_bytes_max,
+        )
         checkers = [
             PageChecker(each, self.key_file, self.topic, self.also, page_bytes_max)
             for each in folders_of(self._folder)
         ]
         ended = time.monotonic()
         self._opens_after = ended + _PAUSE * (ended - began)
-        return checkers
+        return flushes, checkers
 
     def _close_checkers(self) -> None:
         for each in self._checkers[1] if self._checkers else ():
@@ -284,8 +288,8 @@ class IndexReader:
         """Close what checks have opened."""
         with self._checking:
             self._opener.shutdown()
-            if self._next is not None and self._next[1].exception() is None:
-                for each in self._next[1].result():
+            if self._next is not None and self._next.exception() is None:
+                for each in self._next.result()[1]:
                     each.close()
             self._next = None
             self._close_checkers()

@@ -92,21 +92,18 @@ def _check_all(check: VerdictCheck, lines: Sequence[FoldedLine], first: int) -> 
 
 def _raw_batches(path: Path, position: int, lines_max: int) -> Iterator[list[bytes]]:
     batch: list[bytes] = []
-    size = 0
-    cut: CutOff | None = None
-    lines = _read_lines(path, position)
-    while cut is None:
-        try:
-            line = next(lines, b"")
-        except CutOff as error:
-            cut, line = error, b""
-        if batch and (not line or len(batch) == lines_max or size + len(line) > _BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        if not line:
-            break
-        batch.append(line)
-        size += len(line)
+    size, cut = 0, None
+    try:
+        for line in _read_lines(path, position):
+            if batch and (len(batch) == lines_max or size + len(line) > _BATCH_BYTES):
+                yield batch
+                batch, size = [], 0
+            batch.append(line)
+            size += len(line)
+    except CutOff as error:
+        cut = error
+    if batch:
+        yield batch
     if cut:
         raise cut
 

@@ -15,9 +15,9 @@ from streamer.cli.dead_letters import REMEDIES
 from streamer.console import queries
 from streamer.console.answers import ConsoleData, HostsQuery, hosts_in_order
 from streamer.console.clusters import SeenCluster, describe_cluster
+from streamer.console.fold import FoldState, PartitionLag
 from streamer.console.index import IndexFacts
 from streamer.console.queries import CodeRow, HostRow, InputState, SimilarityBar, VerdictCount
-from streamer.console.state import FoldState, PartitionLag
 from streamer.errors import StreamerError
 from streamer.run.totals import SHARE_MIN, SUSPECT_PAGES_MIN, suspicion
 

@@ -111,7 +111,7 @@ GROUP BY code ORDER BY letters DESC, code
 """
 LETTERS = """
 SELECT letter.number, source.name || ':' || letter.offset AS place, letter.code, letter.detail,
-    letter.record_key, letter.record, letter.value_bytes
+    letter.record_key AS "key", letter.record, letter.value_bytes
 FROM letter
 CROSS JOIN source ON source.number = letter.source
 WHERE {condition} ORDER BY letter.number LIMIT :limit
@@ -205,8 +205,16 @@ Value = str | int | float | None
 def records(
     connection: sqlite3.Connection, query: str, record: type[_Record], **values: Value
 ) -> list[_Record]:
-    """Return the rows of a query as records of this type, which has the names of its columns."""
-    return [record(**dict(row)) for row in connection.execute(query, values)]
+    """Return the rows of a query as records of this type, which has the names of its columns.
+
+    Bytes are read as UTF-8.
+    """
+    rows = map(dict, connection.execute(query, values))
+    return [record(**{name: _text(value) for name, value in row.items()}) for row in rows]
+
+
+def _text(value: Value | bytes) -> Value:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
 def clusters(
@@ -275,17 +283,8 @@ def letters(
     connection: sqlite3.Connection, condition: str, limit: int, *, after: int = 0, **values: Value
 ) -> list[LetterRow]:
     """Return the dead letters that a condition holds for."""
-    given = {"after": after, "limit": limit, **values}
-    return [*map(_letter, connection.execute(LETTERS.format(condition=condition), given))]
-
-
-def _letter(row: sqlite3.Row) -> LetterRow:
-    key, record = row["record_key"], row["record"]
-    return LetterRow(
-        row["number"], row["place"], row["code"], row["detail"],
-        None if key is None else key.decode(errors="replace"),
-        record.decode(errors="replace"), row["value_bytes"],
-    )  # fmt: skip
+    query = LETTERS.format(condition=condition)
+    return records(connection, query, LetterRow, after=after, limit=limit, **values)
 
 
 def refs_of(connection: sqlite3.Connection, place: str) -> Iterator[int]:

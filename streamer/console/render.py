@@ -7,7 +7,7 @@ that a browser would follow: links lead to the console's own pages only.
 
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -33,24 +33,12 @@ SCRIPT = (_FOLDER / "console.js").read_bytes()
 # direction of all that comes after them.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
-Links = Callable[..., str]
-
 
 def visible(value: object) -> object:
     """Return a text with its control characters replaced; all else as it is, as what is HTML."""
     if not isinstance(value, str) or hasattr(value, "__html__"):
         return value
     return _UNSEEN.sub("\ufffd", value)
-
-
-def make_link_below(base: str) -> Links:
-    """Return the function that makes the address of a path and its parameters, all below `base`."""
-
-    def link(path: str, **parameters: object) -> str:
-        given = {k: v for k, v in parameters.items() if v is not None}
-        return f"{base}{path}" + (f"?{urlencode(given, errors='replace')}" if given else "")
-
-    return link
 
 
 def percent(part: float) -> str:
@@ -89,7 +77,7 @@ class Renderer:
         with needs_extra("console", "The console"):
             import jinja2  # noqa: PLC0415 - an extra
 
-        self.link, own = make_link_below(base), jinja2.FileSystemLoader(_FOLDER)
+        self._base, own = base, jinja2.FileSystemLoader(_FOLDER)
         self._environment = jinja2.Environment(
             loader=jinja2.ChoiceLoader([own, jinja2.PackageLoader("streamer.analysis", ".")]),
             autoescape=True, undefined=jinja2.StrictUndefined, finalize=visible,
@@ -103,6 +91,11 @@ class Renderer:
         self._environment.globals.update(
             link=self.link, menu=MENU, version=__version__, colours=_COLOURS, like_among=LIKE_AMONG
         )
+
+    def link(self, path: str, **parameters: object) -> str:
+        """Return the address of a path and its parameters."""
+        given = {k: v for k, v in parameters.items() if v is not None}
+        return f"{self._base}{path}" + (f"?{urlencode(given, errors='replace')}" if given else "")
 
     def view(
         self, route: Route, answer: object, query: object, parameters: Mapping[str, str],

@@ -18,8 +18,6 @@ from streamer.console.overview import Overview, OverviewQuery, overview
 from streamer.model import Page, Verdict
 from streamer.version import __version__
 
-Answer = Callable[[ConsoleData, Any], msgspec.Struct]
-
 
 @dataclass(frozen=True)
 class Route:
@@ -43,7 +41,7 @@ class Route:
     title: str
     summary: str
     query: type[msgspec.Struct]
-    answer: Answer
+    answer: Callable[[ConsoleData, Any], msgspec.Struct]
     result: type[msgspec.Struct]
     api: str = ""
     is_view: bool = True

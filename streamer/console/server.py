@@ -14,11 +14,10 @@ import hmac
 import ipaddress
 import logging
 import re
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
@@ -41,9 +40,6 @@ _WAITING_MAX = 32  # queries at a time, for each kind of thread; more are refuse
 _LINE_MAX = 256 << 10  # of a request: a URL in a URL takes three bytes for one
 _LOGIN_BYTES_MAX = 4096  # of a form with a token: anyone may send one
 _COOKIE = "streamer_console"
-_STREAMS_MAX = 32  # of those who look at a view that changes
-_LIVE_SECONDS, _LIVE_SHARE = 1.0, 10  # between two looks: as least, and of what one has taken
-_ALIVE_SECONDS, _WRITE_SECONDS = 15.0, 30.0  # between two signs of life; for one event
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; "
@@ -55,8 +51,6 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-# The proxy nginx is to hold nothing back:
-_OF_EVENTS = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
 _FILES = {"/style.css": (STYLES, "text/css"), "/console.js": (SCRIPT, "text/javascript")}
 _OPEN = ("/login", *_FILES)  # without the token
 # The first that fits:
@@ -127,7 +121,6 @@ class ConsoleServer:
         self._index_pool = ThreadPoolExecutor(1, "check")  # reading an index delays no view
         self._waiting: Counter[ThreadPoolExecutor] = Counter()
         self._render = Renderer(options.base)
-        self._streams = 0
 
     def application(self) -> web.Application:
         """Return what aiohttp serves."""
@@ -150,8 +143,8 @@ class ConsoleServer:
                 app.router.add_get(f"{base}{route.path}.json", json)
                 app.router.add_get(f"{base}{route.path}.csv", functools.partial(self._csv, route))
             if route.is_live:
-                events = functools.partial(self._events, route)
-                app.router.add_get(f"{base}{route.path}/events", events)
+                live = functools.partial(self._live, route)
+                app.router.add_get(f"{base}{route.path}/live", live)
             if route.method == "POST":
                 app.router.add_post(f"{base}{route.api}", functools.partial(self._post, route))
             elif route.api:
@@ -166,13 +159,12 @@ class ConsoleServer:
             SettingsError: the address cannot be used.
         """
         server = WebServer(self.application(), shutdown_timeout=2, max_line_size=_LINE_MAX)
+        host, remedy = self._options.host, "Give another --port or --host."
+        name = f"[{host}]" if ":" in host and not host.startswith("[") else host
         try:
-            host, port = self._options.host, self._options.port
-            found = await server.start(host.strip("[]"), port, "Give another --port or --host.")
-            name = f"[{host}]" if ":" in host and not host.startswith("[") else host
-            yield f"http://{name}:{found}{self._options.base}/"
+            async with server.serving(host.strip("[]"), self._options.port, remedy) as port:
+                yield f"http://{name}:{port}{self._options.base}/"
         finally:
-            await server.stop()
             for pool in (self._pool, self._index_pool):
                 pool.shutdown(wait=False, cancel_futures=True)
 
@@ -211,75 +203,31 @@ class ConsoleServer:
         pool = self._pool_for(route, query)
         return await self._run_in_thread(lambda: encode(route.answer(self._data, query)), pool)
 
-    async def _events(self, route: Route, request: web.Request) -> web.StreamResponse:
-        """Send the parts of a view that change, when they do, until the reader has gone."""
-        if self._streams >= _STREAMS_MAX:
-            raise QueryTooLong
-        self._streams += 1
-        try:
-            query = parse_query(route, _parse_parameters(request))
-            response = web.StreamResponse(headers=_OF_EVENTS | _HEADERS)
-            await response.prepare(request)
-            await self._send_changes(
-                request, response, lambda: self._render.live(route, route.answer(self._data, query))
-            )
-        except ConnectionError:  # the reader has gone
-            pass
-        except TimeoutError:  # or takes nothing any more
-            if request.transport:
-                request.transport.abort()
-        finally:
-            self._streams -= 1
-        return response
-
-    async def _send_changes(
-        self, request: web.Request, response: web.StreamResponse, made: Callable[[], bytes]
-    ) -> None:
-        """Send what is made when it is another, and a sign of life when it long is not.
-
-        Raises:
-            ConnectionError, TimeoutError: the reader has gone.
-        """
-        sent = found = b""
-        sent_at = next_at = 0.0
-        while request.transport and not self._data.view.stopped.is_set():
-            began = time.monotonic()
-            if began >= next_at:
-                with suppress(QueryTooLong, StreamerError):  # the next one may succeed
-                    found = await self._run_in_thread(made)
-                took = time.monotonic() - began
-                next_at = began + took + max(_LIVE_SECONDS, _LIVE_SHARE * took)
-            if found != sent or began - sent_at >= _ALIVE_SECONDS:
-                async with asyncio.timeout(_WRITE_SECONDS):
-                    await response.write(_event(found) if found != sent else b":\n\n")
-                sent, sent_at = found, began
-            await asyncio.sleep(_LIVE_SECONDS)
+    async def _live(self, route: Route, request: web.Request) -> web.Response:
+        """Answer with the parts of a view's page that change, which the page asks for again."""
+        render = functools.partial(self._render.live, route)
+        return _html(await self._encoded(route, request, render))
 
     async def _post(self, route: Route, request: web.Request) -> web.Response:
         if request.content_type != "application/json":  # which no form of a foreign page can send
             raise web.HTTPUnsupportedMediaType(text="Send a page as application/json.")
-        body, encode, data = await read_body(request), msgspec.json.encode, self._data
+        body, data = await read_body(request), self._data
         # On busy cores each change of threads takes longer than the answer does.
         if route.at_once and len(body) <= _AT_ONCE_BYTES and (found := route.at_once(data, body)):
             return _json(found)
-        pool = self._index_pool
-        answer = await self._run_in_thread(lambda: encode(route.answer(data, body)), pool)
-        return web.Response(body=answer, content_type="application/json")
+        return _json(await self._run_in_thread(lambda: route.answer(data, body), self._index_pool))
 
     def _pool_for(self, route: Route, query: msgspec.Struct) -> ThreadPoolExecutor:
         """Return the threads of a query: one that asks the index takes no time of views."""
         is_slow = route.is_slow or getattr(query, "explain", "no") == "yes"
         return self._index_pool if is_slow else self._pool
 
-    async def _run_in_thread(
-        self, work: Callable[[], _Done], pool: ThreadPoolExecutor | None = None
-    ) -> _Done:
-        """Run a query in a thread, of those for views by default.
+    async def _run_in_thread(self, work: Callable[[], _Done], pool: ThreadPoolExecutor) -> _Done:
+        """Run a query in one of these threads.
 
         Raises:
             QueryTooLong: too many others are waiting, or it takes too long itself.
         """
-        pool = pool or self._pool
         if self._waiting[pool] >= _WAITING_MAX:
             raise QueryTooLong
         self._waiting[pool] += 1
@@ -366,11 +314,6 @@ class ConsoleServer:
         if isinstance(error, web.HTTPMethodNotAllowed):
             response.headers["Allow"] = error.headers["Allow"]
         return response
-
-
-def _event(lines: bytes) -> bytes:
-    """Return an event of a stream, whose lines each have the name of their field."""
-    return b"".join(b"data: %s\n" % line for line in lines.splitlines()) + b"\n"
 
 
 def _bytes(header: str) -> bytes:

@@ -1,4 +1,4 @@
--- The tables of the view (view.py). A change of them raises VIEW_VERSION.
+-- The tables of the view (view.py). A view whose tables differ from these, be it in a comment, is made again.
 
 CREATE TABLE input (
     path TEXT PRIMARY KEY,        -- of a topic: NAME/PARTITION

@@ -17,17 +17,15 @@ import logging
 import re
 import time
 from collections.abc import Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
-from functools import partial
+from contextlib import AsyncExitStack
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from aiokafka import TopicPartition
 from aiokafka.errors import BrokerResponseError, KafkaError
 
-from streamer.console.fold import Fold
+from streamer.console.fold import Fold, FoldedInput, FoldState, PartitionLag, moment
 from streamer.console.inputs import FoldedLine, decode_line
-from streamer.console.state import FoldState, PartitionLag, moment
 from streamer.console.view import VerdictView
 from streamer.errors import InputError, StreamerError, on_failure
 from streamer.kafka.connection import Connection
@@ -42,13 +40,11 @@ _LOOK_SECONDS = 1.0  # between two looks at lags
 _LAYOUT_SECONDS = 5.0  # between two looks at which topics there are
 _PATIENCE_SECONDS = 10.0  # for one answer of the brokers
 _LAG_SECONDS = 4.0  # for how far signing is, which a topic that was deleted may hold up
-_STOP_SECONDS = 0.1  # between two looks whether the console ends
+_CANCEL_SECONDS = 0.1  # that the client has to give up what it waits for
 _AHEAD_MILLISECONDS = 24 * 3600 * 1000  # that the clock of a broker may be ahead
 
 _Result = TypeVar("_Result")
 _log = logging.getLogger("streamer")
-
-_FIND = "SELECT path, position, lines, witness, note FROM input"
 
 
 class Layout(NamedTuple):
@@ -120,10 +116,6 @@ async def lag_by_partition(reader: Reader, names: Names, layout: Layout) -> list
     return [PartitionLag(each.partition, ends[each], max(0, lag)) for each, lag in lags.items()]
 
 
-class _ConsoleEnds(Exception):  # noqa: N818 - no error: the console ends
-    """End what waits for the brokers."""
-
-
 class TopicFold(Fold):
     """Folds the topics of an index into a view; all its methods for one thread."""
 
@@ -147,26 +139,15 @@ class TopicFold(Fold):
         trouble = found.trouble or self._missing
         return msgspec.structs.replace(found, trouble=trouble, lags=self._lags)
 
-    def go_on(self) -> None:
-        """Fold what the topics have now, as `Fold.go_on`; the console's end ends the wait."""
-        with suppress(_ConsoleEnds):
-            super().go_on()
-
-    def close(self) -> None:
-        """Close the connections and the database."""
-        self._disconnect()
-        self._runner.close()
-        super().close()
-
     def _has_changed(self) -> bool:
         """Return whether the view is of files, or of topics that were made again; connect."""
         if self._reader is None:
             self._ask_brokers(self._connect())
-        for path, _position, _lines, witness, _note in self._connection.execute(_FIND).fetchall():
-            topic = path.rpartition("/")[0]
+        for row in self._inputs():
+            topic = row.path.rpartition("/")[0]
             if topic not in {self._names.verdicts, self._names.dead_letters}:
                 return True
-            if witness != self._layout.ids.get(topic, witness):
+            if row.witness != self._layout.ids.get(topic, row.witness):
                 return True
         return self._is_beyond
 
@@ -177,13 +158,14 @@ class TopicFold(Fold):
 
     def _fold_inputs(self) -> None:
         """Fold what the topics have, until nothing more comes; look at the lags meanwhile."""
-        while not self._stopped.is_set():
+        while True:
             found, is_at_end = self._ask_brokers(self._fetch())
             # The client is past these messages, and the view is not.
             with on_failure(self._disconnect):
                 for place, messages, position in found:
                     self._fold_messages(place, messages, position)
             if self._ask_brokers(self._look()):
+                self._disconnect()
                 return  # other topics: `_has_changed` sees which
             if is_at_end and not found:
                 return
@@ -191,31 +173,17 @@ class TopicFold(Fold):
     # ---- the brokers -----------------------------------------------------------------------------
 
     def _ask_brokers(self, work: Coroutine[Any, Any, _Result]) -> _Result:
-        """Return what the brokers answer; the console's end, and their absence, end the wait.
+        """Return what the brokers answer.
 
         Raises:
             StreamerError: they are away, or refuse.
         """
         try:
-            return self._runner.run(self._wait_unless_stopped(work))
+            return self._runner.run(_wait(work))
         except (StreamerError, KafkaError, OSError, TimeoutError) as error:
             self._disconnect()
             self._answered_at = self._answered_at or time.time()
             raise StreamerError(_cause(error, moment(self._answered_at))) from error
-
-    async def _wait_unless_stopped(self, work: Coroutine[Any, Any, _Result]) -> _Result:
-        task = asyncio.ensure_future(work)
-        deadline = time.monotonic() + _PATIENCE_SECONDS
-        while not task.done():
-            await asyncio.wait({task}, timeout=_STOP_SECONDS)
-            if task.done():
-                break
-            is_late = time.monotonic() > deadline
-            if is_late or self._stopped.is_set():
-                task.cancel()
-                await asyncio.wait({task}, timeout=_STOP_SECONDS)
-                raise TimeoutError if is_late else _ConsoleEnds
-        return task.result()
 
     async def _connect(self) -> None:
         """Begin to read all partitions at the positions of the view."""
@@ -236,27 +204,22 @@ class TopicFold(Fold):
 
     def _begin(self, place: TopicPartition, start: int) -> int:
         """Return where a partition is read on; note what has expired unread."""
-        position, lines, note = self._find_position(place)
-        self._is_beyond |= position > self._ended[place]
-        if position < start:
-            before = re.match(r"\S+: ([0-9,]+) messages expired", note)
-            count = start - position + (int(before[1].replace(",", "")) if before else 0)
+        row = self._row(place)
+        self._is_beyond |= row.position > self._ended[place]
+        if row.position < start:
+            before = re.match(r"\S+: ([0-9,]+) messages expired", row.note)
+            count = start - row.position + (int(before[1].replace(",", "")) if before else 0)
             note = (
-                f"{_name(place)}: {count:,} messages expired before they were read, so the figures "
+                f"{row.path}: {count:,} messages expired before they were read, so the figures "
                 "are without them."
             )
-            self._advance_to(place, start, lines, note)
-        return max(start, position)
+            self._save(row._replace(position=start, note=note))
+        return max(start, row.position)
 
     def _disconnect(self) -> None:
         self._reader, stack, self._stack = None, self._stack, AsyncExitStack()
-
-        async def close() -> None:
-            async with asyncio.timeout(_PATIENCE_SECONDS / 2):
-                await stack.aclose()
-
         try:
-            self._runner.run(close())
+            self._runner.run(_wait(stack.aclose(), _PATIENCE_SECONDS / 2))
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - it is given up
             _log.debug("A connection could not be closed: %r", error)
         self._runner.close()
@@ -309,13 +272,8 @@ class TopicFold(Fold):
         """Look which topics there are; return whether those that are folded have changed."""
         assert self._reader
         before, self._layout = self._layout, await layout_of(self._reader, self._names)
-        self._layout_at = time.monotonic()
-        if self._list_folded(before) == self._list_folded(self._layout):
-            return False
-        self._missing = self._layout.missing(self._names)
-        await self._stack.aclose()
-        self._stack, self._reader = AsyncExitStack(), None
-        return True
+        self._layout_at, self._missing = time.monotonic(), self._layout.missing(self._names)
+        return self._list_folded(before) != self._list_folded(self._layout)
 
     def _list_folded(self, layout: Layout) -> tuple[Mapping[str, str], list[TopicPartition]]:
         names = self._names
@@ -343,9 +301,9 @@ class TopicFold(Fold):
                     for message in held:
                         self._fold_messages(place, [message], message.offset + 1)
                     continue
-                _, lines, note = self._find_position(place)
-                note = note or _describe_skipped(place, held[0], error.__cause__ or error)
-                self._advance_to(place, after, lines + 1, note)
+                row = self._row(place)
+                note = row.note or _describe_skipped(place, held[0], error.__cause__ or error)
+                self._save(row._replace(position=after, lines=row.lines + 1, note=note))
 
     def _fold_group(self, place: TopicPartition, held: list[Any], after: int, minute: int) -> None:
         """Fold messages of a partition, up to the position `after`, in one transaction.
@@ -353,7 +311,8 @@ class TopicFold(Fold):
         Raises:
             InputError: the view cannot hold one of them.
         """
-        _, lines, note = self._find_position(place)
+        row = self._row(place)
+        note = row.note
         folded: list[FoldedLine] = []
         for message in held:
             try:
@@ -361,8 +320,8 @@ class TopicFold(Fold):
                     folded.append(line)
             except (msgspec.MsgspecError, ValueError, RecursionError) as error:
                 note = note or _describe_skipped(place, message, error)
-        advance = partial(self._advance_to, place, after, lines + len(held), note)
-        self._take(_name(place), folded, advance, f"{_name(place)}@{held[0].offset}", minute)
+        read = row._replace(position=after, lines=row.lines + len(held), note=note)
+        self._take(folded, read, f"{row.path}@{held[0].offset}", minute)
 
     def _line(self, message: Any) -> FoldedLine | None:  # noqa: ANN401 - the client library's
         """Return what a message says; None: it is of another index."""
@@ -370,13 +329,19 @@ class TopicFold(Fold):
             return decode_line((message.value or b"").decode())  # `carried` is UTF-8, too
         return dead_letter_in(message) if is_of_index(message, self._names.index) else None
 
-    def _find_position(self, place: TopicPartition) -> tuple[int, int, str]:
-        """Return the position of a partition in the view, the messages before it, and a note."""
-        found = self._connection.execute(f"{_FIND} WHERE path = ?", (_name(place),)).fetchone()
-        return (found[1], found[2], found[4]) if found else (0, 0, "")
+    def _row(self, place: TopicPartition) -> FoldedInput:
+        """Return the row of a partition, whose witness is the id of the topic that is there."""
+        return self._input(_name(place))._replace(witness=self._layout.ids[place.topic])
 
-    def _advance_to(self, place: TopicPartition, position: int, lines: int, note: str) -> None:
-        self._note_read(_name(place), position, lines, self._layout.ids[place.topic], note=note)
+
+async def _wait(work: Coroutine[Any, Any, _Result], seconds: float = _PATIENCE_SECONDS) -> _Result:
+    """Wait for the brokers; an answer that the client does not give up is left behind."""
+    task = asyncio.ensure_future(work)
+    if not (await asyncio.wait({task}, timeout=seconds))[0]:
+        task.cancel()
+        await asyncio.wait({task}, timeout=_CANCEL_SECONDS)
+        raise TimeoutError
+    return task.result()
 
 
 def _name(place: TopicPartition) -> str:

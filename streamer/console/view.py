@@ -25,16 +25,13 @@ from pathlib import Path
 from streamer.errors import SettingsError, StoreUnavailable
 from streamer.model import SEQUENCE_BITS
 
-VIEW_VERSION = 9  # of the tables: a view of another one is made again
-SOURCES_OF_VIEW_MAX = 1 << 23  # refs are SQLite's integers, which have a sign
-
 _FOLDER = Path(__file__).parent
 _TABLES = (_FOLDER / "tables.sql").read_text(encoding="utf-8")
-_INDEXES = (_FOLDER / "indexes.sql").read_text(encoding="utf-8")
+# Makes what look-ups need, unless it is there; a minute for ten million pages:
+INDEXES = (_FOLDER / "indexes.sql").read_text(encoding="utf-8")
 _OWN_NAME = re.compile(r"view-([0-9]{1,9})\.sqlite(-wal|-shm)?")
 _CACHE_KIB = 64 << 10  # of the fold
 _READER_CACHE_KIB = 4 << 10
-_LOCK_SECONDS = 0.05  # between two tries
 _STEPS_A_LOOK = 10_000  # of SQLite's machine, a millisecond, until a query looks at the clock
 
 
@@ -66,17 +63,17 @@ def ref_of(source: int, offset: int) -> int:
 class VerdictView:
     """The view in `folder`, which is made if need be, for the one process that has its `lock`.
 
-    It waits for the lock for `seconds`: the console has one, and its fold another.
+    The console has one, and its fold another.
 
     Attributes:
         path: the database; another one once the view is made again.
-        stopped: set by `stop`.
+        stopped: once set, all queries that run on the view end soon.
 
     Raises:
         SettingsError: another console has the folder, or it cannot be written.
     """
 
-    def __init__(self, folder: Path, lock: str = "lock", seconds: float = 0) -> None:
+    def __init__(self, folder: Path, lock: str = "lock") -> None:
         self.folder = folder = folder.absolute()
         self.stopped = threading.Event()
         try:
@@ -86,20 +83,14 @@ class VerdictView:
             raise SettingsError(
                 f"Cannot write {folder}: {error.strerror}. Name another folder with --view."
             ) from error
-        deadline = time.monotonic() + seconds
-        while True:
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                if time.monotonic() >= deadline:
-                    os.close(self._lock)
-                    raise SettingsError(
-                        f"Another console has its view in {folder}. Stop it, or name another "
-                        "folder with --view."
-                    ) from error
-                time.sleep(_LOCK_SECONDS)
-            else:
-                return
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(self._lock)
+            raise SettingsError(
+                f"Another console has its view in {folder}. Stop it, or name another folder with "
+                "--view."
+            ) from error
 
     @property
     def path(self) -> Path:
@@ -122,8 +113,7 @@ class VerdictView:
         """
         try:
             connection = self._connect(self.path)
-            version = connection.execute("PRAGMA user_version").fetchone()
-            if version == (VIEW_VERSION,) and has_tables(connection):
+            if has_tables(connection):
                 return connection
             connection.close()
         except sqlite3.DatabaseError as error:
@@ -144,8 +134,7 @@ class VerdictView:
         try:
             made.unlink(missing_ok=True)
             with closing(sqlite3.connect(made, isolation_level=None)) as connection:
-                version = f"PRAGMA user_version = {VIEW_VERSION};"
-                connection.executescript(f"BEGIN; {_TABLES} {version} COMMIT;")
+                connection.executescript(f"BEGIN; {_TABLES} COMMIT;")
             made.rename(self._path(number))
             connection = self._connect(self._path(number))
         except (sqlite3.Error, OSError) as error:
@@ -159,7 +148,6 @@ class VerdictView:
 
     def _connect(self, path: Path) -> sqlite3.Connection:
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        connection.set_progress_handler(self.stopped.is_set, _STEPS_A_LOOK)
         # Temporary files, not memory, have what an index of ten million keys is sorted in.
         connection.executescript(
             f"PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA temp_store = FILE;"
@@ -201,10 +189,6 @@ class VerdictView:
                 raise
             return _connect_to_read(newest)  # the fold has made the view again meanwhile
 
-    def stop(self) -> None:
-        """Have all that runs on the view end soon: queries, and the fold, which goes on later."""
-        self.stopped.set()
-
     def close(self) -> None:
         """Release the folder."""
         os.close(self._lock)
@@ -234,11 +218,6 @@ def _own_tables() -> dict[str, str]:
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(_TABLES)
         return _tables_of(connection)
-
-
-def make_indexes(connection: sqlite3.Connection) -> None:
-    """Make what look-ups need, unless it is there; a minute for ten million pages."""
-    connection.executescript(_INDEXES)
 
 
 def is_damage(error: sqlite3.Error) -> bool:

@@ -27,7 +27,9 @@ from typing import Any
 import numpy as np
 
 from streamer.errors import StreamerError
-from streamer.kafka.owner import Outlet, Owner, Packed
+from streamer.index.messages import Verdicts
+from streamer.kafka.owner import Owner
+from streamer.kafka.publisher import Publisher
 from streamer.kafka.role_metrics import ShardMetrics
 from streamer.kafka.tasks import Fail, fail_on_error
 from streamer.metrics import Stage
@@ -36,16 +38,29 @@ from streamer.run.totals import SharedTexts
 CHUNKS_BEHIND = 4  # applied, and not all of it published yet
 
 
+@dataclass(slots=True)
+class Packed:
+    """What a chunk has led to: batches by partition, and what to count once they are out.
+
+    `timestamps` are those of the oldest page of each block of verdicts, in milliseconds.
+    """
+
+    batches: dict[int, list[Any]]
+    verdicts: list[Verdicts]
+    timestamps: list[int]
+
+
 @dataclass
 class Checkpoint:
-    """Publishes what an owner's chunks lead to, and flushes; `fail` ends the process.
+    """Publishes what an owner's chunks lead to, to `topic`, and flushes; `fail` ends the process.
 
     Attributes:
         shared: the texts that many of the published verdicts share.
     """
 
     _owner: Owner
-    _outlet: Outlet
+    _publisher: Publisher
+    _topic: str
     _judge: Executor
     _metrics: ShardMetrics
     _fail: Fail
@@ -56,8 +71,8 @@ class Checkpoint:
         """Send what a chunk has led to; `acknowledge` it once that has arrived. Steps 1 and 2."""
         # Each takes its place in the queue of its partition now, in this order.
         sends = [
-            asyncio.ensure_future(self._outlet.publisher.publish(topic, partition, batches))
-            for (topic, partition), batches in packed.batches.items()
+            asyncio.ensure_future(self._publisher.publish(self._topic, partition, batches))
+            for partition, batches in packed.batches.items()
         ]
         self._sent.append(asyncio.create_task(self._acknowledge(sends, packed, acknowledge)))
         while len(self._sent) > CHUNKS_BEHIND:

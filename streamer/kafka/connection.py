@@ -135,15 +135,6 @@ class Connection:
 
         return TokenCommand(self.sasl_token_command)
 
-    async def prepare(self) -> None:
-        """Have a token if brokers want one: its command may take longer than brokers may.
-
-        Raises:
-            TokenError: there is none.
-        """
-        if self.tokens:
-            await self.tokens.token()
-
     @cached_property
     def _ssl_context(self) -> ssl.SSLContext | None:
         if not self._tls:

@@ -25,8 +25,9 @@ from aiokafka.codec import zstd_encode
 from aiokafka.errors import KafkaError
 
 from streamer.errors import InputError, SettingsError, StreamerError
+from streamer.index.messages import Headers
 from streamer.kafka.connection import Connection
-from streamer.kafka.publisher import Message, open_producer
+from streamer.kafka.publisher import Message, headers_within, open_producer
 from streamer.kafka.reader import Fetched, reader_of
 from streamer.kafka.topic_input import WaitingLoop, Wanted, resolve
 from streamer.kafka.topics import DEAD_LETTERS, HEADERS_BYTES_MAX, Names, check_pages
@@ -43,7 +44,6 @@ RETRIES = "streamer.retries"  # how often the original was sent again before
 WHOLE_BYTES_MAX = 64 << 20  # of an original that is kept whole; its reader expands it
 DETAIL_CHARACTERS_MAX = 1000
 ORIGINAL_HEADERS_BYTES_MAX = HEADERS_BYTES_MAX // 2
-NO_CODE = "unknown"  # of a message that streamer did not write
 _CONNECT = "__connect.errors."
 ORIGINAL_TOPIC = _CONNECT + "topic"
 ORIGINAL_PARTITION = _CONNECT + "partition"
@@ -53,17 +53,16 @@ def dead_letter_message(
     rejected: RejectedRecord,
     original: Any,  # noqa: ANN401 - the client library's message
     names: Names,
-    partition: int,
     bytes_max: int,
 ) -> Message:
     """Return the message for a rejected record, of `bytes_max` at most once it is compressed.
 
-    `original` is the record as it was read, from `partition` of the pages.
+    `original` is the record as it was read.
     """
     key, value = original.key, original.value
     about = {
         ORIGINAL_TOPIC: names.pages,
-        ORIGINAL_PARTITION: str(partition),
+        ORIGINAL_PARTITION: str(original.partition),
         _CONNECT + "offset": str(rejected.sequence),
         _CONNECT + "connector.name": names.index,
         _CONNECT + "stage": "VALUE_CONVERTER",
@@ -76,25 +75,17 @@ def dead_letter_message(
         about |= {KEY_BYTES: str(len(key or b"")), VALUE_BYTES: str(len(value or b""))}
         kept = min(KEPT_BYTES_MAX, bytes_max // 3)
         key, value = (None if each is None else each[:kept] for each in (key, value))
-    if retries := retries_of(dict(original.headers)):
+    if retries := _retries_of(_texts_in(original)):
         about[RETRIES] = str(retries)
     headers = [(name, text.encode()) for name, text in about.items()]
     headers += original_headers(original)
     return key, value, headers, None
 
 
-def original_headers(message: Any) -> list[tuple[str, bytes]]:  # noqa: ANN401 - as above
-    """Return the headers that are the original's: they may name its schema, or hold its URL.
-
-    Those for which ORIGINAL_HEADERS_BYTES_MAX have no room are left out.
-    """
-    found, room = list[tuple[str, bytes]](), ORIGINAL_HEADERS_BYTES_MAX
-    for name, value in message.headers:
-        size = len(name.encode()) + len(value or b"")
-        if value is not None and size <= room and not name.startswith((OWN_HEADERS, _CONNECT)):
-            found.append((name, value))
-            room -= size
-    return found
+def original_headers(message: Any) -> Headers:  # noqa: ANN401 - as above
+    """Return the headers that are the original's: they may name its schema, or hold its URL."""
+    own = (each for each in message.headers if not each[0].startswith((OWN_HEADERS, _CONNECT)))
+    return headers_within(own, ORIGINAL_HEADERS_BYTES_MAX)
 
 
 def _fits(key: bytes, value: bytes, bytes_max: int) -> bool:
@@ -105,9 +96,14 @@ def _fits(key: bytes, value: bytes, bytes_max: int) -> bool:
     return size <= bytes_max or len(zstd_encode(key)) + len(zstd_encode(value)) <= bytes_max
 
 
-def retries_of(headers: Mapping[str, bytes | None]) -> int:
+def _texts_in(message: Any) -> dict[str, str]:  # noqa: ANN401 - as above
+    """Return the headers of a message as texts."""
+    return {name: (value or b"").decode(errors="replace") for name, value in message.headers}
+
+
+def _retries_of(headers: Mapping[str, str]) -> int:
     """Return how often a message was sent again after it became a dead letter."""
-    return number_in((headers.get(RETRIES) or b"").decode(errors="replace"), 0)
+    return _number_in(headers.get(RETRIES), 0)
 
 
 def read_dead_letters(
@@ -140,21 +136,21 @@ def is_of_index(message: Any, index: str) -> bool:  # noqa: ANN401 - as above
 
 def dead_letter_in(message: Any) -> DeadLetter:  # noqa: ANN401 - as above
     """Return a message as a dead letter, at its own place if it names no original."""
-    text = {name: (value or b"").decode(errors="replace") for name, value in message.headers}
-    value = message.value or b""
-    code, detail = text.get(CODE, NO_CODE), text.get(_CONNECT + "exception.message", "")
-    value_bytes = number_in(text.get(VALUE_BYTES), len(value))
+    text, value = _texts_in(message), message.value or b""
+    # Streamer did not write a message without a code.
+    code, detail = text.get(CODE, "unknown"), text.get(_CONNECT + "exception.message", "")
+    value_bytes = _number_in(text.get(VALUE_BYTES), len(value))
     detail = "" if detail == code else detail
     rejected = RejectedRecord(0, code, detail, message.key, value, value_bytes)
     place = Location(
         text.get(ORIGINAL_TOPIC, message.topic),
-        number_in(text.get(ORIGINAL_PARTITION), message.partition),
-        number_in(text.get(_CONNECT + "offset"), message.offset),
+        _number_in(text.get(ORIGINAL_PARTITION), message.partition),
+        _number_in(text.get(_CONNECT + "offset"), message.offset),
     )
     return dead_letter(rejected, place)
 
 
-def number_in(text: str | None, default: int) -> int:
+def _number_in(text: str | None, default: int) -> int:
     """Return the number that a header has, if it has one."""
     return int(text) if text and re.fullmatch(r"[0-9]{1,18}", text) else default
 
@@ -251,11 +247,10 @@ async def _send(
     chosen = [each for each in chunk.records if _is_wanted(each, which, done)]
     waiting = []
     for each in chosen if not dry_run else ():
-        headers = dict(each.headers)
-        own = [(RETRIES, b"%d" % (retries_of(headers) + 1)), *original_headers(each)]
+        headers = _texts_in(each)
+        own = [(RETRIES, b"%d" % (_retries_of(headers) + 1)), *original_headers(each)]
         # To the partition of the original, where the pages are that it may be alike.
-        found = (headers.get(ORIGINAL_PARTITION) or b"").decode(errors="replace")
-        partition = number_in(found, each.partition)
+        partition = _number_in(headers.get(ORIGINAL_PARTITION), each.partition)
         sent = producer.send(done.topic, each.value, each.key, partition, headers=own)
         waiting.append(await sent)
     for future in waiting:
@@ -266,19 +261,19 @@ async def _send(
 
 def _is_wanted(message: Any, which: Which, done: Retried) -> bool:  # noqa: ANN401 - as above
     """Return whether a message is to be sent again; count why not."""
-    headers: Mapping[str, bytes | None] = dict(message.headers)
-    code, index = ((headers.get(name) or b"").decode(errors="replace") for name in (CODE, INDEX))
+    headers = _texts_in(message)
+    code, index = headers.get(CODE, ""), headers.get(INDEX, "")
     if (
         not code
         or message.value is None  # would delete
-        or headers.get(ORIGINAL_TOPIC) != done.topic.encode()
+        or headers.get(ORIGINAL_TOPIC) != done.topic
         or (which.codes and code not in which.codes)
         or which.index not in {None, index}
     ):
         done.others += 1
     elif VALUE_BYTES in headers:
         done.cut += 1
-    elif retries_of(headers) >= which.retries_max:
+    elif _retries_of(headers) >= which.retries_max:
         done.too_often += 1
     else:
         return True

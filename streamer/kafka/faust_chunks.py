@@ -38,7 +38,7 @@ from faust.types.tuples import ConsumerMessage
 
 from streamer.errors import StoreMismatch, StreamerError
 from streamer.kafka.reader import cut, raise_permission_error, undecodable
-from streamer.kafka.watches import TopicWatch
+from streamer.kafka.topics import TopicWatch
 
 CHUNKS_MAX = 16  # delivered and not yet acknowledged, of all partitions
 LANE_CHUNKS = 4  # of one partition, where each is worked on by itself
@@ -59,9 +59,6 @@ class Start:
     offset: int
     covered: int
     done: int = 0
-
-
-Starts = Callable[[Mapping[TP, int]], Awaitable[Mapping[TP, Start]]]
 
 
 class _ChunkThread(driver.AIOKafkaConsumerThread):
@@ -184,8 +181,7 @@ class ChunkConsumer(driver.Consumer):
                 yield (
                     tp,
                     ConsumerMessage(
-                        tp.topic,
-                        tp.partition,
+                        *tp,
                         chunk.end - 1,
                         time.time(),
                         0,
@@ -193,9 +189,7 @@ class ChunkConsumer(driver.Consumer):
                         None,
                         cast(Any, chunk),
                         None,
-                        0,
-                        0,
-                        tp,
+                        tp=tp,
                         generation_id=generation,
                     ),
                 )
@@ -345,8 +339,7 @@ class ChunkSchema(faust.Schema[Any, Any]):
     def compile(self, app: Any, **_options: Any) -> Any:
         """Return the function that makes an event of a message."""
 
-        async def decode(message: ConsumerMessage, *, propagate: bool = False) -> Any:
-            del propagate
+        async def decode(message: ConsumerMessage, **_options: Any) -> Any:
             return app.create_event(None, message.value, {}, message)
 
         return decode
@@ -382,7 +375,7 @@ class ChunkApp(faust.App):
     def __init__(
         self,
         group: str,
-        starts: Starts,
+        starts: Callable[[Mapping[TP, int]], Awaitable[Mapping[TP, Start]]],
         fail: Callable[[BaseException], None],
         topics: TopicWatch | None = None,
         *,

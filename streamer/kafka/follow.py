@@ -1,13 +1,12 @@
 """Verdicts from the topic of an index, as they arrive."""
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 from aiokafka import TopicPartition
@@ -19,7 +18,7 @@ from streamer.kafka.reader import Bounds, Reader, fetch_all, read_from, reader_o
 from streamer.kafka.topics import Names
 from streamer.model import Verdict
 
-POLL_MILLISECONDS = 500
+POLL_SECONDS = 0.5
 PATIENCE_SECONDS = 60.0  # for a worker that is about to make the topic
 
 Waiting = Callable[[str], None]  # called once with a topic that is not there yet
@@ -28,12 +27,12 @@ _decode = msgspec.json.Decoder(Verdict).decode
 Since = datetime | Mapping[int, int]  # when, or by partition the offset of the first message
 
 
-@dataclass
-class ArrivingMessages:
+@dataclass(eq=False)
+class ArrivingMessages(AsyncExitStack):
     """The messages of a topic, as they come; in order a partition.
 
-    Connections are opened by the first `take`. `waiting` is called once where the topic is not
-    there yet.
+    Connections are opened by the first `read`, and closed at its end as a context. `waiting` is
+    called once where the topic is not there yet.
 
     Attributes:
         starts: the offset at which each partition was begun.
@@ -47,8 +46,10 @@ class ArrivingMessages:
     starts: dict[int, int] = field(default_factory=dict)
     _reader: Reader | None = None
     _next: dict[TopicPartition, int] = field(default_factory=dict)  # where fetching goes on
-    # Not nested generators: a loop that ends would close all of them at once.
-    _opened: AsyncExitStack = field(default_factory=AsyncExitStack)
+
+    # No nested generators: a loop that ends would close all of them at once.
+    def __post_init__(self) -> None:
+        super().__init__()
 
     async def read(self, limit: int | None = None) -> list[Any]:
         """Return messages that have come, `limit` at most; wait for them for half a second.
@@ -59,7 +60,7 @@ class ArrivingMessages:
             StreamerError: the brokers cannot be reached, or refuse.
         """
         if self._reader is None:
-            self._reader = await self._opened.enter_async_context(reader_of(self._connection))
+            self._reader = await self.enter_async_context(reader_of(self._connection))
             await self._begin(self._reader)
         answer = await fetch_all(self._reader.consumer, self._next, limit)
         self._next |= {place: records[-1].offset + 1 for place, records in answer.items()}
@@ -76,12 +77,8 @@ class ArrivingMessages:
         self._next = {TopicPartition(topic, each): self.starts[each] for each in partitions}
         read_from(reader.consumer, self._next)
 
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._opened.aclose()
 
-
-class FollowedVerdicts(AsyncIterator[Verdict]):
+class FollowedVerdicts(ArrivingMessages, AsyncIterator[Verdict]):
     """The verdicts on an index's topic, those that are there and those that come; see `follow`.
 
     Attributes:
@@ -90,16 +87,15 @@ class FollowedVerdicts(AsyncIterator[Verdict]):
     """
 
     def __init__(self, settings: Settings, since: Since | None, *, new_only: bool) -> None:
-        self._topic = Names(settings.index_name, settings.input_topic).verdicts
-        connection = connection_of(settings)
-        self._arriving = ArrivingMessages(connection, self._topic, since, new_only=new_only)
+        topic = Names(settings.index_name, settings.input_topic).verdicts
+        super().__init__(connection_of(settings), topic, since, new_only=new_only)
         self._messages: deque[Any] = deque()
-        self.offsets = self._arriving.starts
+        self.offsets = self.starts
 
     async def __anext__(self) -> Verdict:
         """Return the next verdict, once there is one."""
         while not self._messages:
-            self._messages += await self._arriving.read()
+            self._messages += await self.read()
         message = self._messages.popleft()
         try:
             verdict = _decode(message.value or b"")
@@ -111,16 +107,6 @@ class FollowedVerdicts(AsyncIterator[Verdict]):
             ) from error
         self.offsets[message.partition] = message.offset + 1
         return verdict
-
-    async def aclose(self) -> None:
-        """Close the connections, which the first verdict opens."""
-        await self._arriving.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_error: object) -> None:
-        await self.aclose()
 
 
 def follow(
@@ -180,15 +166,10 @@ async def _starts(reader: Reader, topic: str, bounds: Bounds, since: Since) -> d
 
 async def _partitions(reader: Reader, topic: str, waiting: Waiting) -> list[int]:
     """Return the partitions of a topic; wait for one that a worker is about to make."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    has_warned = False
-    while True:
-        try:
+    for tried in range(round(PATIENCE_SECONDS / POLL_SECONDS)):
+        with suppress(InputError):
             return await reader.partitions(topic)
-        except InputError:
-            if time.monotonic() > deadline:
-                raise
-        if not has_warned:
+        if not tried:
             waiting(topic)
-        has_warned = True
-        await asyncio.sleep(POLL_MILLISECONDS / 1000)
+        await asyncio.sleep(POLL_SECONDS)
+    return await reader.partitions(topic)

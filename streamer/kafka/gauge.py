@@ -12,24 +12,21 @@ Owners answer commands in the same topic: what was forgotten at a shard.
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Any
 
 import msgspec
 import structlog
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from streamer.kafka.reader import Options, Reader, fetch, stop_consumer
-from streamer.kafka.tasks import wait_at_most
 
 POLL_MILLISECONDS = 500
 REPEAT_SECONDS = 10.0
 GAUGE, ANSWER = b"gauge.", b"answer."  # begin the keys of messages, the shard's number ends them
 SILENT_SECONDS = 60.0  # after which a shard that holds up pages is named
 RECORDS_BEHIND_MAX = 64  # of the log, at the start of a signer that knows nothing of earlier ones
-
-
-Unpacked = TypeVar("Unpacked")
 
 
 class Gauge(msgspec.Struct, array_like=True):
@@ -49,27 +46,20 @@ class Answer(msgspec.Struct, array_like=True):
 
 
 pack = msgspec.msgpack.encode
-unpack_gauge = msgspec.msgpack.Decoder(Gauge).decode
-_unpack_answer = msgspec.msgpack.Decoder(Answer).decode
-
+_UNPACK: Mapping[bytes, Callable[[bytes], Gauge | Answer]] = {
+    GAUGE: msgspec.msgpack.Decoder(Gauge).decode,
+    ANSWER: msgspec.msgpack.Decoder(Answer).decode,
+}
 _log = structlog.get_logger()
 
 
-def gauge_in(message: Any) -> Gauge | None:  # noqa: ANN401 - the client library's message
-    """Return the gauge in a message of the topic; None: it is none, or cannot be read.
+def told_in(message: Any) -> Gauge | Answer | None:  # noqa: ANN401 - the client library's message
+    """Return what a shard says in a message of the topic; None: nothing, or it cannot be read.
 
     The next gauge comes within REPEAT_SECONDS.
     """
-    return _unpack(message, GAUGE, unpack_gauge)
-
-
-def answer_in(message: Any) -> Answer | None:  # noqa: ANN401 - the client library's message
-    """Return a shard's answer to a command in a message of the topic, as `gauge_in`."""
-    return _unpack(message, ANSWER, _unpack_answer)
-
-
-def _unpack(message: Any, prefix: bytes, unpack: Callable[[bytes], Unpacked]) -> Unpacked | None:  # noqa: ANN401 - as above
-    if not (message.key or b"").startswith(prefix):
+    head, dot, _ = (message.key or b"").partition(b".")
+    if (unpack := _UNPACK.get(head + dot)) is None:
         return None
     try:
         return unpack(message.value or b"")
@@ -135,15 +125,22 @@ class FlowControl:
     async def wait_for_change(self) -> None:
         """Wait for the next word of the shard, half a second at most."""
         self._changed.clear()
-        await wait_at_most(POLL_MILLISECONDS / 1000, self._changed)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(POLL_MILLISECONDS / 1000):
+                await self._changed.wait()
 
 
 async def last_gauges(reader: Reader, topic: str) -> list[Gauge]:
     """Return the newest gauge of each log that has one in the topic."""
     newest: dict[str, Gauge] = {}
     async for chunk in reader.read(topic, 0, *await reader.bounds(topic, 0)):
-        newest |= {each.log_id: each for each in map(gauge_in, chunk.records) if each}
+        newest |= _newest(chunk.records)
     return [*newest.values()]
+
+
+def _newest(messages: Iterable[Any]) -> dict[str, Gauge]:
+    """Return the newest gauge of each log that has one in these messages."""
+    return {each.log_id: each for each in map(told_in, messages) if isinstance(each, Gauge)}
 
 
 async def follow(options: Options, topic: str, flows: Iterable[FlowControl]) -> None:
@@ -162,8 +159,7 @@ async def follow(options: Options, topic: str, flows: Iterable[FlowControl]) -> 
         await consumer.seek_to_end(place)
         while True:
             start = await consumer.position(place)
-            found = filter(None, map(gauge_in, await fetch(consumer, place, start)))
-            for newest in {each.log_id: each for each in found}.values():
+            for newest in _newest(await fetch(consumer, place, start)).values():
                 for flow in flows:
                     flow.note_gauge(newest)
     finally:

@@ -10,6 +10,7 @@ read through a tunnel, in a hurry.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from html import escape
 from http import HTTPStatus
@@ -51,8 +52,6 @@ _FIGURES = {
     "skipped": "messages skipped since the start",
 }  # fmt: skip
 
-Ready = Callable[[], list[str]]
-
 
 @dataclass
 class HealthServer:
@@ -65,31 +64,23 @@ class HealthServer:
 
     host: str
     port: int
-    ready: Ready
+    ready: Callable[[], list[str]]
     metrics: Metrics
     about: Mapping[str, object] = field(default_factory=dict)
     figures: Callable[[], Mapping[str, int]] = dict
-    _server: WebServer | None = None
 
-    async def start(self) -> None:
-        """Listen.
+    def serving(self) -> AbstractAsyncContextManager[object]:
+        """Listen, until the context is left.
 
         Raises:
             SettingsError: the address cannot be had.
         """
         if not self.port:
-            return
+            return nullcontext()
         self.metrics.ready.set_function(lambda: not self.ready())
         server = WebServer(self._application(), shutdown_timeout=STOP_SECONDS_MAX)
         remedy = "Give another --health-port or --health-host; --health-port 0 serves none."
-        await server.start(self.host, self.port, remedy)
-        self._server = server
-
-    async def stop(self) -> None:
-        """Close all connections, and listen no more."""
-        if self._server is not None:
-            await self._server.stop()
-            self._server = None
+        return server.serving(self.host, self.port, remedy)
 
     def _application(self) -> web.Application:
         application = web.Application()

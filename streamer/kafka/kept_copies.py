@@ -29,7 +29,7 @@ import asyncio
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -44,16 +44,9 @@ from streamer.errors import StoreMismatch, StreamerError
 from streamer.kafka import kept_topic
 from streamer.kafka.dead_letters import INDEX
 from streamer.kafka.page_fetcher import PageFetcher
-from streamer.kafka.publisher import Message, batches_of
-from streamer.kafka.reader import (
-    FETCH_BYTES_MAX,
-    Options,
-    Reader,
-    fetch_all,
-    open_reader,
-    stop_consumer,
-)
-from streamer.kafka.tasks import Fail, fail_on_error, wait_at_most
+from streamer.kafka.publisher import Message, send_batches
+from streamer.kafka.reader import Options, Reader, fetch_all, open_reader, share_of, stop_consumer
+from streamer.kafka.tasks import Fail, fail_on_error
 from streamer.metrics import CopyMetrics
 from streamer.model import Decision, Location
 
@@ -63,7 +56,6 @@ VERDICTS_MAX = 4000  # of a round
 TRANSACTION_BYTES = 16 << 20  # of copies, after which a transaction ends,
 TRANSACTION_SECONDS = 10.0  # or so much time: the brokers end it after a minute
 FETCHED_BYTES_MAX = 16 << 20  # of pages, of all partitions
-PARTITION_BYTES_MIN = 1 << 20
 RESTART_SECONDS = 1.0
 
 _PASSING = (  # what the next session need not meet
@@ -98,20 +90,18 @@ class KeptThread:
     _fail: Fail
 
     def __post_init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._stopping = asyncio.Event()
+        self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kept-topic", daemon=True)
         self._thread.start()
 
     async def leave(self) -> None:
         """Commit what was begun, and leave the group."""
-        with suppress(RuntimeError):  # its loop is closed
-            self._loop.call_soon_threadsafe(self._stopping.set)
+        self._stopping.set()
         await asyncio.to_thread(self._thread.join)
 
     def _run(self) -> None:
-        with fail_on_error(self._fail), asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._copy())
+        with fail_on_error(self._fail):
+            asyncio.run(self._copy())
 
     async def _copy(self) -> None:
         while not self._stopping.is_set():
@@ -119,7 +109,7 @@ class KeptThread:
                 continue
             _raise_if_it_lasts(self._topic, error)
             _log.warning("kept_topic_restarting", topic=self._topic.name, reason=repr(error))
-            await wait_at_most(RESTART_SECONDS, self._stopping)
+            await asyncio.to_thread(self._stopping.wait, RESTART_SECONDS)
 
     async def _session(self) -> kafka_errors.KafkaError | None:
         """Copy as a member of the group until it is time to stop; return what has ended it else."""
@@ -175,10 +165,8 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         Raises:
             StreamerError: the brokers cannot be reached, or refuse.
         """
-        fetch_bytes = FETCHED_BYTES_MAX // self._topic.partitions
-        self._reader = await stack.enter_async_context(
-            open_reader(self._client, min(max(fetch_bytes, PARTITION_BYTES_MIN), FETCH_BYTES_MAX))
-        )
+        share = share_of(FETCHED_BYTES_MAX, self._topic.partitions)
+        self._reader = await stack.enter_async_context(open_reader(self._client, share))
         self._fetcher = PageFetcher(self._reader.consumer, self._topic.names.pages)
 
     async def join(self, stack: AsyncExitStack) -> None:
@@ -193,9 +181,8 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         await self._verdicts.start()
         self._verdicts.subscribe([self._topic.names.verdicts], listener=self)
 
-    async def on_partitions_revoked(self, revoked: object) -> None:
+    async def on_partitions_revoked(self, _revoked: object) -> None:
         """Let the transactions at hand end; begin no others."""
-        del revoked
         async with self._turn:
             self._generation += 1
             self._assigned = None
@@ -206,7 +193,7 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         self._generation += 1
         self._assigned = {place.partition for place in assigned}
 
-    async def copy_round(self, stopping: asyncio.Event) -> None:
+    async def copy_round(self, stopping: threading.Event) -> None:
         """Copy the pages of the verdicts that have arrived.
 
         Raises:
@@ -230,7 +217,7 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
                 if end is not None:
                     self._metrics.lag.labels(partition).set(max(0, end - copier.position))
         if 0 < sum(map(len, found.values())) < VERDICTS_MAX:
-            await wait_at_most(began + ROUND_SECONDS - time.monotonic(), stopping)
+            await asyncio.to_thread(stopping.wait, began + ROUND_SECONDS - time.monotonic())
 
     async def _begin(self) -> None:
         """Fence whoever had these partitions, and find out where to continue."""
@@ -264,10 +251,8 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
 
     async def _read_committed(self) -> dict[int, tuple[int, str]]:
         """Return where the group is in all partitions of verdicts."""
-        reader, names = self._reader, self._topic.names
-        partitions = await reader.partitions(names.verdicts)
-        group, topic = names.kept_group, names.verdicts
-        return await kept_topic.stable_offsets(reader.admin, group, topic, partitions)
+        names = self._topic.names
+        return await kept_topic.stable_offsets(self._reader, names.kept_group, names.verdicts)
 
     async def _stop_producers(self) -> None:
         copiers, self._copiers = self._copiers, {}
@@ -341,25 +326,11 @@ class _Copier:
                     if page := await self._kept_page(rest.popleft()):
                         copies[page.partition % self._topic.partitions].append(self._copy_of(page))
                         size += len(page.value or b"")
-                await self._send(copies)
+                limit, name = self._topic.bytes_max, self._topic.name
+                sends = send_batches(self.producer, name, copies, limit, transactional=True)
+                await _gather(await sends)
                 await self.send_position()
             self._metrics.copied.inc(sum(map(len, copies.values())))
-
-    async def _send(self, copies: Mapping[int, Sequence[Message]]) -> None:
-        """Send copies by partition, and wait until all have arrived.
-
-        Raises:
-            KafkaError: they have not.
-        """
-        await _gather(
-            [
-                await self.producer.send_batch(batch, self._topic.name, partition=partition)
-                for partition, messages in copies.items()
-                for batch in batches_of(
-                    messages, self._topic.bytes_max, zstd=True, transactional=True
-                )
-            ]
-        )
 
     async def send_position(self) -> None:
         """Have the transaction commit where this partition is."""

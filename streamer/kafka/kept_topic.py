@@ -24,7 +24,7 @@ from aiokafka.protocol.struct import Struct
 from streamer.config import Settings
 from streamer.errors import SettingsError
 from streamer.kafka import topics
-from streamer.kafka.dead_letters import INDEX
+from streamer.kafka.dead_letters import is_of_index
 from streamer.kafka.owner import SEQUENCE
 from streamer.kafka.prepare import PreparedIndex, check_groups
 from streamer.kafka.reader import COORDINATOR_SECONDS, Reader, ask_again
@@ -78,8 +78,7 @@ async def prepare_kept_topic(
     if not (name := settings.kept_topic):
         return None
     await check_groups(reader, [names.kept_group])
-    config = await topics.topic_config(reader.admin, names.pages)
-    partitions, largest = await reader.partitions(names.pages), int(config["max.message.bytes"])
+    partitions, largest = await reader.partitions(names.pages), prepared.dead_letter_bytes_max
     topic = topics.kept_topic(name, len(partitions), largest, settings.replicas)
     await topics.ensure_topic(reader.admin, topic)
     own = await topics.topic_config(reader.admin, name)
@@ -184,9 +183,7 @@ class _OffsetPendingError(KafkaTimeoutError):  # type: ignore[misc]  # as above
     retriable = True
 
 
-async def stable_offsets(
-    admin: AIOKafkaAdminClient, group: str, topic: str, partitions: Iterable[int]
-) -> dict[int, tuple[int, str]]:
+async def stable_offsets(reader: Reader, group: str, topic: str) -> dict[int, tuple[int, str]]:
     """Return by partition what a group has committed, and with which text; waits for transactions.
 
     Nothing is returned of partitions of which it has committed nothing.
@@ -194,8 +191,9 @@ async def stable_offsets(
     Raises:
         KafkaError: the brokers refuse, or an offset is pending for COORDINATOR_SECONDS.
     """
-    request = _StableOffsetsRequest(group, [(topic, sorted(partitions), {})], True, {})
-    return await ask_again(partial(_ask, admin, group, request), COORDINATOR_SECONDS)
+    partitions = await reader.partitions(topic)
+    request = _StableOffsetsRequest(group, [(topic, partitions, {})], True, {})
+    return await ask_again(partial(_ask, reader.admin, group, request), COORDINATOR_SECONDS)
 
 
 async def _ask(
@@ -227,7 +225,7 @@ async def has_copies(reader: Reader, topic: str, index: str) -> bool:
         while start < end:  # in growing steps: aborted or other copies may be last, however many
             first = max(start, end - count)
             async for chunk in reader.read(topic, partition, first, end):
-                if any(dict(each.headers).get(INDEX) == index.encode() for each in chunk.records):
+                if any(is_of_index(each, index) for each in chunk.records):
                     return True
             end, count = first, 2 * count
     return False

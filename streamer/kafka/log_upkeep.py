@@ -25,11 +25,10 @@ from aiokafka.admin import RecordsToDelete
 
 from streamer.errors import InputError, SettingsError, StoreMismatch, StreamerError
 from streamer.index.forgetting import ASK
-from streamer.index.memtable import HEAD_PAGES
 from streamer.index.messages import Forget, Output, Pages, Record, Term, forget_record
 from streamer.kafka import wire
 from streamer.kafka.connection import Connection
-from streamer.kafka.gauge import answer_in
+from streamer.kafka.gauge import Answer, told_in
 from streamer.kafka.prepare import log_bounds
 from streamer.kafka.publisher import Publisher
 from streamer.kafka.reader import Reader, fetch, read_from, reader_of
@@ -96,14 +95,8 @@ class FreshShard(Judge):
     moments show in no output.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        bands: int,
-        head_pages: int = HEAD_PAGES,
-        references: ReferenceIndexes | None = None,
-    ) -> None:
-        options = JudgeOptions(LOG_FLUSHES, head_pages, references=references)
+    def __init__(self, folder: Path, bands: int, references: ReferenceIndexes | None) -> None:
+        options = JudgeOptions(LOG_FLUSHES, references=references)
         super().__init__(Store.open(folder / "store"), {"bands": bands}, options)
 
     def take(self, record: Record) -> Output | None:
@@ -157,7 +150,7 @@ async def count_in_log(
             bands = await bands_of_log(reader, log, end, identity)
             with (
                 tempfile.TemporaryDirectory(prefix="streamer-forget-") as folder,
-                closing(FreshShard(Path(folder), bands, references=references)) as fresh,
+                closing(FreshShard(Path(folder), bands, references)) as fresh,
             ):
                 async for chunk in reader.read(log, 0, 0, end):
                     for message in chunk.records:
@@ -191,8 +184,8 @@ async def _wait_for_answers(
     pages: dict[int, int] = {}
     while time.monotonic() <= deadline:
         found = await fetch(reader.consumer, place, await reader.consumer.position(place))
-        for answer in filter(None, map(answer_in, found)):
-            if answer.ask == ask:
+        for answer in map(told_in, found):
+            if isinstance(answer, Answer) and answer.ask == ask:
                 pages[answer.shard] = answer.pages
         if len(pages) == shards:
             return sum(pages.values())
@@ -234,7 +227,7 @@ async def trim(
 
 
 async def _find_before_oldest(reader: Reader, names: Names, folder: SnapshotFolder) -> Trimmed:
-    number = folder.oldest().number
+    number = folder.read(min(folder.numbers(), default=None)).number
     position = wire.read_position(folder.check(number).owner)
     if position is None:
         raise SettingsError(

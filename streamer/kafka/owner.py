@@ -8,7 +8,7 @@ Verdicts are co-partitioned with the pages, keyed as they were, with their numbe
 `streamer.sequence` holds SHARD:NUMBER. Numbers rise within a partition; where they fall back, a
 restarted owner repeats the same bytes. Most readers need no header: they upsert by page.
 
-Nothing here talks to Kafka: batches are packed here and sent by shard_app.py.
+Nothing here talks to Kafka: messages are made here, and sent by shard_app.py.
 """
 
 # The first record of each log is a CONFIG record with the fingerprint and the id of the pages'
@@ -19,8 +19,7 @@ Nothing here talks to Kafka: batches are packed here and sent by shard_app.py.
 
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,20 +31,18 @@ from streamer.index.codec import Entry
 from streamer.index.messages import Output, Pages, Record, Verdicts
 from streamer.index.ports import FlushedRows, Found
 from streamer.kafka import wire
-from streamer.kafka.publisher import Message, Publisher
+from streamer.kafka.publisher import Message
 from streamer.kafka.reader import Fetched
 from streamer.kafka.role_metrics import ShardMetrics
-from streamer.kafka.topics import Names
 from streamer.model import Location, split_ref
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import LOG_FLUSHES, Judge, JudgeOptions
-from streamer.run.stages import Locate, verdicts
+from streamer.run.stages import verdicts
 from streamer.sketch.settings import SignatureSettings
 from streamer.upkeep.snapshots import RegularSnapshots
 
 SEQUENCE = "streamer.sequence"
 
-TopicPartition = tuple[str, int]  # topic, partition
 ReadRecord = tuple[Record, Found | None]  # a record of the log, and what was found for its pages
 Emitted = tuple[Any, Output | None]  # a message of the log, and the verdicts that it leads to
 
@@ -120,8 +117,8 @@ class Owner(Judge):
         def show() -> None:
             rows = self.store.meta.rows if self.store.meta else 0
             try:
-                metrics.observe_store(rows, self.store.size_bytes(), self.lookup)
-                metrics.observe_disk(self.stored_offset, shutil.disk_usage(self._path).free)
+                size, free = self.store.size_bytes(), shutil.disk_usage(self._path).free
+                metrics.observe_store(rows, size, self.lookup, self.stored_offset, free)
             except OSError as error:
                 _log.warning("metrics_incomplete", shard=self.number, reason=str(error))
 
@@ -193,20 +190,18 @@ class Owner(Judge):
         return msgspec.msgpack.encode(self._at)
 
 
-def topic_locator(topic: str) -> Locate:
-    """Return a function from a page ref to its location: a source's number is its partition's."""
+def verdict_messages(
+    block: Verdicts, shard: int, start: int, topic: str, fingerprint: str, partitions: int
+) -> dict[int, list[Message]]:
+    """Return the messages of a block by partition; `start` is the number of its first verdict.
+
+    `topic` is that of the pages.
+    """
 
     def locate(ref: int) -> Location:
-        partition, offset = split_ref(ref)
+        partition, offset = split_ref(ref)  # a source's number is its partition's
         return Location(topic, partition, offset)
 
-    return locate
-
-
-def verdict_messages(
-    block: Verdicts, shard: int, start: int, locate: Locate, fingerprint: str, partitions: int
-) -> dict[int, list[Message]]:
-    """Return the messages of a block by partition; `start` is the number of its first verdict."""
     result: dict[int, list[Message]] = defaultdict(list)
     pages, headers = block.pages, block.pages.headers or [[]] * len(block)
     found = verdicts(block, locate, fingerprint)
@@ -216,42 +211,3 @@ def verdict_messages(
         message = (url if key is None else key, _encode(verdict), own, None)
         result[verdict.page.partition % partitions].append(message)
     return result
-
-
-@dataclass(slots=True)
-class Packed:
-    """What a chunk has led to: batches by topic and partition, and what to count once they are out.
-
-    `timestamps` are those of the oldest page of each block of verdicts, in milliseconds.
-    """
-
-    batches: dict[TopicPartition, list[Any]]
-    verdicts: list[Verdicts]
-    timestamps: list[int]
-
-
-class Outlet:
-    """Packs the verdicts of an index for their topic; `publisher` sends them."""
-
-    def __init__(self, names: Names, publisher: Publisher, verdict_partitions: int) -> None:
-        self.names, self.publisher = names, publisher
-        self._verdict_partitions = verdict_partitions
-        self._locate = topic_locator(names.pages)
-
-    def pack(self, owner: Owner, emitted: Iterable[Emitted]) -> Packed:
-        """Return the messages of verdicts that an owner gave."""
-        messages: dict[TopicPartition, list[Message]] = defaultdict(list)
-        packed = Packed({}, [], [])
-        for message, output in emitted:
-            if output is None:
-                continue
-            packed.verdicts.append(output.verdicts)
-            packed.timestamps.append(message.timestamp)
-            by_partition = verdict_messages(
-                output.verdicts, owner.number, output.start, self._locate, owner.fingerprint,
-                self._verdict_partitions,
-            )  # fmt: skip
-            for partition, found in by_partition.items():
-                messages[self.names.verdicts, partition] += found
-        packed.batches = {to: self.publisher.batches(found) for to, found in messages.items()}
-        return packed

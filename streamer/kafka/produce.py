@@ -17,7 +17,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.partitioner import murmur2
 
 from streamer.kafka.connection import Connection
-from streamer.kafka.publisher import Message, batches_of, open_producer
+from streamer.kafka.publisher import Message, open_producer, send_batches
 from streamer.kafka.reader import reader_of
 from streamer.kafka.topics import MESSAGE_BYTES_MAX, ensure_topic, pages_topic
 from streamer.model import Page
@@ -137,8 +137,4 @@ async def _send(
         waiting[partitions[place % len(partitions)]].append((key, value, headers, None))
         sent.messages += 1
         sent.message_bytes += len(value)
-    return [
-        await producer.send_batch(batch, topic, partition=partition)
-        for partition, held in waiting.items()
-        for batch in batches_of(held, MESSAGE_BYTES_MAX, zstd=True)
-    ]
+    return await send_batches(producer, topic, waiting, MESSAGE_BYTES_MAX)

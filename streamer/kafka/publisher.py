@@ -6,8 +6,9 @@ and ends the process. Repeats after that are dropped by every reader's interval 
 """
 
 import asyncio
+from asyncio import Future
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -26,6 +27,17 @@ Message = tuple[bytes | None, bytes | None, Headers, int | None]
 
 BATCH_BYTES = 768 << 10
 TELL_SECONDS_MAX = 10.0
+
+
+def headers_within(headers: Iterable[tuple[str, bytes | None]], room: int) -> Headers:
+    """Return the headers that have a value, in order, as far as `room` in bytes allows."""
+    found: Headers = []
+    for name, value in headers:
+        size = len(name.encode()) + len(value or b"")
+        if value is not None and size <= room:
+            found.append((name, value))
+            room -= size
+    return found
 
 
 class Publisher:
@@ -116,6 +128,22 @@ async def open_producer(options: Options, **sizes: int) -> AsyncIterator[AIOKafk
         yield producer
     finally:
         await producer.stop()
+
+
+async def send_batches(
+    producer: AIOKafkaProducer,
+    topic: str,
+    messages: Mapping[int, Iterable[Message]],
+    bytes_max: int,
+    *,
+    transactional: bool = False,
+) -> list[Future[object]]:
+    """Send messages by partition, compressed as `batches_of`; return futures of their arrival."""
+    return [
+        await producer.send_batch(batch, topic, partition=partition)
+        for partition, held in messages.items()
+        for batch in batches_of(held, bytes_max, zstd=True, transactional=transactional)
+    ]
 
 
 def batches_of(

@@ -13,15 +13,7 @@ import asyncio
 import ssl
 import time
 import warnings
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -33,13 +25,14 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.conn import AIOKafkaConnection, create_conn
 from aiokafka.protocol.metadata import MetadataRequest
 
-from streamer.errors import InputError, StreamerError
+from streamer.errors import InputError, StreamerError, on_failure
 from streamer.kafka.connection import Connection
 from streamer.kafka.token_command import TokenError
 
 RECORDS_MAX = 2000
 BYTES_MAX = 8 << 20  # spreads the fixed cost of a chunk
 FETCH_BYTES_MAX = 8 << 20
+PARTITION_BYTES_MIN = 1 << 20
 POLL_MILLISECONDS = 500
 SHORT_POLL_MILLISECONDS = 100  # of one partition of many
 SINGLY_MAX = 500  # messages, between two tries to take all that is there
@@ -71,7 +64,7 @@ class Fetched:
     records: Sequence[Any]
 
 
-def cut(topic: str, partition: int, start: int, end: int, records: list[Any]) -> Iterator[Fetched]:
+def cut(topic: str, partition: int, start: int, end: int, records: list[Any]) -> Iterable[Fetched]:
     """Yield chunks of RECORDS_MAX messages and about BYTES_MAX at most, covering [start, end)."""
     first, size = 0, 0
     for place, record in enumerate(records):
@@ -283,6 +276,12 @@ def raise_permission_error(error: Exception) -> None:
         raise error
 
 
+def share_of(fetched_bytes: int, partitions: int) -> int:
+    """Return what of so many bytes is fetched of a partition, where these are read side by side."""
+    share = fetched_bytes // max(1, partitions)
+    return min(max(share, PARTITION_BYTES_MIN), FETCH_BYTES_MAX)
+
+
 @asynccontextmanager
 async def open_reader(
     options: Options, fetch_bytes: int = FETCH_BYTES_MAX
@@ -391,44 +390,45 @@ async def reach(connection: Connection, timeout_s: float = ANSWER_SECONDS) -> No
     """Speak to the brokers once; one that answers is enough. `timeout_s` is for each.
 
     Raises:
-        StreamerError: no broker lets us in; the message has the cause at each. BrokersAwayError if
-            one of them is not reached.
+        StreamerError: as `connect_to_any`.
     """
-    causes, kind = [], StreamerError
-    for server in connection.servers:
-        try:
-            await connection.prepare()
-            async with asyncio.timeout(timeout_s):
-                broker = await connect(server, connection.security_options())
-                try:
-                    # One that wants SASL says so only when asked for more than its versions.
-                    await broker.send(MetadataRequest([]))
-                finally:
-                    await broker.close()
-        # ValueError: a false SCRAM signature
-        except (kafka_errors.KafkaError, OSError, ValueError) as error:
-            causes.append(f"{server}: {cause_of(error)}")
-            if isinstance(error, OSError) and not isinstance(error, _LASTING):
-                kind = BrokersAwayError
-        else:
-            return
-    raise kind(f"Cannot use the brokers over {connection.security_protocol}: {'; '.join(causes)}.")
+    broker, _ = await connect_to_any(connection, connection.servers, timeout_s)
+    await broker.close()
 
 
 _LASTING = (ssl.SSLError, ConnectionResetError)  # errors that come of a setting
 
 
-async def connect(server: str, security: Mapping[str, Any]) -> AIOKafkaConnection:
-    """Return a connection to the broker at HOST:PORT, that is logged in if `security` says so.
+async def connect_to_any(
+    connection: Connection, servers: Iterable[str], timeout_s: float
+) -> tuple[AIOKafkaConnection, Any]:
+    """Return a connection to the first of these brokers that lets us in, and its metadata.
 
     Raises:
-        KafkaError, OSError, ValueError: it cannot be had; `cause_of` puts that in words.
+        StreamerError: none does; the message has the cause at each. BrokersAwayError if one of them
+            is not reached.
     """
-    host, _, port = server.rpartition(":")
-    return await create_conn(host.strip("[]"), int(port), **security)
+    causes, kind = [], StreamerError
+    for server in servers:
+        host, _, port = server.rpartition(":")
+        try:
+            if connection.tokens:  # their command may take longer than brokers may
+                await connection.tokens.token()
+            async with asyncio.timeout(timeout_s):
+                security = connection.security_options()
+                broker = await create_conn(host.strip("[]"), int(port), **security)
+                with on_failure(broker.close):
+                    # One that wants SASL says so only when asked for more than its versions.
+                    return broker, await broker.send(MetadataRequest([]))
+        # ValueError: a false SCRAM signature
+        except (kafka_errors.KafkaError, OSError, ValueError) as error:
+            causes.append(f"{server}: {_cause_of(error)}")
+            if isinstance(error, OSError) and not isinstance(error, _LASTING):
+                kind = BrokersAwayError
+    raise kind(f"Cannot use the brokers over {connection.security_protocol}: {'; '.join(causes)}.")
 
 
-def cause_of(error: Exception) -> str:
+def _cause_of(error: Exception) -> str:
     """Return what went wrong and which setting to look at."""
     if isinstance(error.__cause__, ssl.SSLError):  # an alert that came after the handshake
         error = error.__cause__

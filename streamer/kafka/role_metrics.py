@@ -45,8 +45,13 @@ class SignMetrics:
         """Return a context that counts its seconds as those of `stage`."""
         return self._stages.labels("", stage).time()
 
-    def count_chunk(self, pages: int, dead: Counter[str], skipped: Counter[str]) -> None:
-        """Count what became of a chunk's records, once it is published: the last two by code."""
+    def count_chunk(
+        self, pages: int, dead: Counter[str], skipped: Counter[str], alone: int = 0
+    ) -> None:
+        """Count what became of a chunk's records, once it is published: `dead`, `skipped` by code.
+
+        So many pages are `alone`: they share no key with others.
+        """
         metrics, read = self._metrics, pages + dead.total() + skipped.total()
         self.counts.read += read
         self.counts.signed += pages
@@ -54,14 +59,11 @@ class SignMetrics:
         self.counts.skipped += skipped
         metrics.records_read.inc(read)
         metrics.pages_signed.inc(pages)
+        metrics.pages_alone.inc(alone)
         for code, count in dead.items():
             metrics.dead_letters.labels(code).inc(count)
         for code, count in skipped.items():
             metrics.skipped_records.labels(code).inc(count)
-
-    def count_alone(self, pages: int) -> None:
-        """Count pages that share no key with others."""
-        self._metrics.pages_alone.inc(pages)
 
     def observe_lag(self, partition: int, records: int) -> None:
         """Set how many records of a partition are not signed, published and committed."""
@@ -168,20 +170,22 @@ class ShardMetrics:
         if committed is not None:
             metrics.log_committed.labels(name).set(committed)
 
-    def observe_store(self, rows: int, index_bytes: int, lookup: StoredLookup) -> None:
-        """Show what is on disk: when an index was opened, and after each flush."""
+    def observe_store(
+        self, rows: int, index_bytes: int, lookup: StoredLookup, flushed_offset: int, free: int
+    ) -> None:
+        """Show what is on disk: when an index was opened, and after each flush.
+
+        It has the log up to `flushed_offset`, and so many bytes are `free`.
+        """
         metrics, name = self._metrics, self._name
         self._flushed_rows = rows
         metrics.key_table_postings.labels(name).set(lookup.table.count)
         metrics.frozen_postings.labels(name).set(lookup.frozen.note.count)
         metrics.key_table_bytes.labels(name).set(lookup.memory_bytes)
         metrics.index_bytes.labels(name).set(index_bytes)
+        metrics.flushed_offset.labels(name).set(flushed_offset)
+        metrics.disk_free_bytes.labels(name).set(free)
         self.observe_state()
-
-    def observe_disk(self, flushed_offset: int, free_bytes: int) -> None:
-        """Set up to where the disk has the log, and what is left of it; as `observe_store`."""
-        self._metrics.flushed_offset.labels(self._name).set(flushed_offset)
-        self._metrics.disk_free_bytes.labels(self._name).set(free_bytes)
 
 
 def snapshot_report(metrics: Metrics, shard: int, folder: str) -> Report:

@@ -11,7 +11,8 @@ published before.
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -22,13 +23,15 @@ from faust.types import TP
 
 from streamer.errors import StoreMismatch
 from streamer.index.messages import CONFIG, IndexSettings, config_record
-from streamer.kafka.checkpoint import Checkpoint
+from streamer.kafka.checkpoint import Checkpoint, Packed
 from streamer.kafka.faust_chunks import ChunkApp, ChunkConsumer, ChunkSchema, Start
 from streamer.kafka.gauge import ANSWER, GAUGE, REPEAT_SECONDS, Answer, Gauge, pack
-from streamer.kafka.owner import Outlet, Owner, Packed, ReadRecord
+from streamer.kafka.owner import Emitted, Owner, ReadRecord, verdict_messages
+from streamer.kafka.publisher import Publisher
 from streamer.kafka.reader import Fetched, open_reader
 from streamer.kafka.role_metrics import ShardMetrics
 from streamer.kafka.tasks import Fail, begin_task, fail_on_error
+from streamer.kafka.topics import Names
 from streamer.kafka.wire import LogBounds, pack_record
 from streamer.metrics import Stage
 from streamer.model import split_ref
@@ -165,7 +168,9 @@ class ShardApp:
     """Consumes the log of one shard; `fail` ends the process."""
 
     owner: Owner
-    _outlet: Outlet
+    _names: Names
+    _publisher: Publisher
+    _verdict_partitions: int
     _catch_up: CatchUp
     _settings: IndexSettings
     _metrics: ShardMetrics
@@ -173,15 +178,14 @@ class ShardApp:
     _options: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        owner, metrics, fail = self.owner, self._metrics, self._fail
-        self._names = names = self._outlet.names
-        self._publisher = self._outlet.publisher
+        owner, names, metrics, fail = self.owner, self._names, self._metrics, self._fail
         self._judge = ThreadPoolExecutor(1, f"shard-{owner.number}")
         self._readers = ThreadPoolExecutor(1, f"read-{owner.number}")
         self._ahead: Ahead[Any, list[ReadRecord]] = Ahead(
             lambda each: self._readers.submit(owner.read, each.value), CHUNKS_AHEAD
         )
-        self._checkpoint = Checkpoint(owner, self._outlet, self._judge, metrics, fail)
+        publishing = owner, self._publisher, names.verdicts
+        self._checkpoint = Checkpoint(*publishing, self._judge, metrics, fail)
         self._applying = asyncio.Lock()
         self._log = TP(names.log(owner.number), 0)
         self.progress = ShardProgress(owner, self._log, metrics)
@@ -304,8 +308,25 @@ class ShardApp:
         """Apply a chunk; pack what it emits, except for records below `committed`: that is out."""
         with self._metrics.stage(Stage.APPLY):
             new = [each for each in self.owner.fold(chunk, read) if each[0].offset >= committed]
-            packed = self._outlet.pack(self.owner, new)
+            packed = self._pack(new)
         self._metrics.observe_state()
+        return packed
+
+    def _pack(self, emitted: Iterable[Emitted]) -> Packed:
+        messages, owner = defaultdict[int, list[Any]](list), self.owner
+        packed = Packed({}, [], [])
+        for message, output in emitted:
+            if output is None:
+                continue
+            packed.verdicts.append(output.verdicts)
+            packed.timestamps.append(message.timestamp)
+            by_partition = verdict_messages(
+                output.verdicts, owner.number, output.start, self._names.pages, owner.fingerprint,
+                self._verdict_partitions,
+            )  # fmt: skip
+            for partition, found in by_partition.items():
+                messages[partition] += found
+        packed.batches = {n: self._publisher.batches(found) for n, found in messages.items()}
         return packed
 
     def _new_gauge(self) -> Gauge:

@@ -24,11 +24,13 @@ import structlog
 from aiokafka.errors import KafkaTimeoutError
 from faust.types import TP
 
+from streamer.config import Settings
 from streamer.errors import StoreMismatch, StreamerError
 from streamer.index.messages import source_name
 from streamer.kafka.dead_letters import dead_letter_message
 from streamer.kafka.faust_chunks import ChunkApp, ChunkSchema, Start
 from streamer.kafka.gauge import SILENT_SECONDS, FlowControl
+from streamer.kafka.prepare import PreparedIndex
 from streamer.kafka.publisher import BATCH_BYTES, Message, Publisher
 from streamer.kafka.reader import Fetched
 from streamer.kafka.role_metrics import SignMetrics
@@ -78,8 +80,7 @@ class _Lane:
 class SignApp:
     """Consumes pages; `flows` are those of the shards, by number; `fail` ends the process.
 
-    `log_ends` returns where logs end, `accept_loss` is as the setting of that name, `sites` are
-    tables of these, if there are any.
+    `log_ends` returns where logs end, `sites` are tables of these, if there are any.
     """
 
     _names: Names
@@ -89,23 +90,21 @@ class SignApp:
     _fail: Fail
     _options: Mapping[str, Any]
     _metrics: SignMetrics
-    _dead_letter_partitions: int
-    _dead_letter_bytes_max: int
-    _threads: int
+    _prepared: PreparedIndex
+    _settings: Settings
     _log_ends: Callable[[Iterable[str]], Awaitable[Mapping[str, int]]]
-    _accept_loss: bool = False
     _sites: PartitionSites | None = None
 
     def __post_init__(self) -> None:
         names = self._names
-        self._pool = signing_pool(self._threads)
+        self._pool = signing_pool(self._settings.signing_threads)
         self._lanes = [
             _Lane(shard, flow, asyncio.Queue(), Ahead(self._begin, CHUNKS_AHEAD))
             for shard, flow in enumerate(self._flows)
         ]
         self._tasks: list[asyncio.Task[None]] = []
         self._partitions: set[int] = set()
-        self._pages = self._keyed = self._alone = 0
+        self._pages = self._alone = 0
         self._has_warned = self.joined = False
         self.app = ChunkApp(
             names.sign_group, self._starts, self._fail, has_lanes=names.per_partition,
@@ -182,7 +181,7 @@ class SignApp:
                     )
                 )
             if begin < first[tp]:
-                if (begin or tp in ahead) and not self._accept_loss:
+                if (begin or tp in ahead) and not self._settings.accept_loss:
                     self._fail(
                         StoreMismatch(
                             f"{where} begins at {first[tp]}, but {begin} was reached only: "
@@ -237,7 +236,7 @@ class SignApp:
             return
         if sites := self._sites:
             for tp, begin in begins.items():
-                await sites.restore(tp.partition, begin, self._signer.learn, is_wanted)
+                await sites.restore(tp.partition, begin, is_wanted)
         if is_wanted():
             lane.comparing = None
             self.app.chunks.release(begins)
@@ -289,7 +288,7 @@ class SignApp:
                     raise StoreMismatch(f"The chunk at {one.end} was not learned in its order.")
                 lane.flow.note_published(source_name(one.partition), one.end, one.pages)
                 dead = Counter(rejected.code for rejected, _ in one.dead)
-                self._metrics.count_chunk(one.pages, dead, one.skipped)
+                self._metrics.count_chunk(one.pages, dead, one.skipped, one.alone)
                 self._warn_of_missing_fields(one.pages)
                 if self._names.per_partition:
                     self._warn_of_keys(one)
@@ -313,13 +312,11 @@ class SignApp:
 
     def _warn_of_keys(self, signed: Signed) -> None:
         """Count pages that can meet no other by their keys; warn once they are most."""
-        self._metrics.count_alone(signed.alone)
-        self._keyed += signed.pages
         self._alone += signed.alone
-        if not self._has_warned and self._keyed >= KEYS_PAGES and 2 * self._alone > self._keyed:
+        if not self._has_warned and self._pages >= KEYS_PAGES and 2 * self._alone > self._pages:
             self._has_warned = True
             _log.warning(
-                "keys_not_shared", pages=self._keyed, alone=self._alone,
+                "keys_not_shared", pages=self._pages, alone=self._alone,
                 reason="Most pages have no key, or their URL for one, so those that are alike come "
                 "to different partitions and are not compared. Key them by what they share, as "
                 "their host.",
@@ -369,12 +366,12 @@ class SignApp:
     async def _publish_dead_letters(self, signed: Signed) -> None:
         if not signed.dead:
             return
-        names, partition, bytes_max = self._names, signed.partition, self._dead_letter_bytes_max
+        names, bytes_max = self._names, self._prepared.dead_letter_bytes_max
         letters = (
-            dead_letter_message(rejected, original, names, partition, bytes_max)
+            dead_letter_message(rejected, original, names, bytes_max)
             for rejected, original in signed.dead
         )
         # In a thread: what is large is compressed.
         batches = await asyncio.to_thread(self._publisher.batches, letters, bytes_max)
-        place = partition % self._dead_letter_partitions
+        place = signed.partition % self._prepared.dead_letter_partitions
         await self._publisher.publish(names.dead_letters, place, batches)

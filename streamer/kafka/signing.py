@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from streamer.index.messages import Forget, Headers, Pages, Record, source_records
+from streamer.kafka.publisher import headers_within
 from streamer.kafka.reader import Fetched
 from streamer.kafka.topics import LOG_BYTES_MAX
 from streamer.kafka.wire import LogIdentity, pack_record
@@ -137,12 +138,5 @@ def select_headers(headers: Iterable[tuple[str, bytes | None]], names: Collectio
 
     One that is over HEADERS_MAX, or for which PASSED_BYTES_MAX have no room, is left out.
     """
-    passed: Headers = []
-    room = PASSED_BYTES_MAX
-    for name, value in headers:
-        if name in names and value is not None and len(passed) < HEADERS_MAX:
-            size = len(name.encode()) + len(value)
-            if size <= room:
-                passed.append((name, value))
-                room -= size
-    return passed
+    own = (each for each in headers if each[0] in names)
+    return headers_within(own, PASSED_BYTES_MAX)[:HEADERS_MAX]

@@ -141,6 +141,7 @@ class PartitionSites:
     """The tables of a signing process, by partition of the pages.
 
     `client` is what clients of the library take, `index` names the index and its topic of pages.
+    `learn` has a table learn the pages of a chunk.
     """
 
     client: Options
@@ -148,6 +149,7 @@ class PartitionSites:
     index: str
     size_bytes: int
     replicas: int
+    learn: Callable[[Fetched, SiteMemory], None]
     _tables: dict[int, StoredTable] = field(default_factory=dict)
     _publishing: asyncio.Lock = field(default_factory=asyncio.Lock)
     _restoring: asyncio.Lock = field(default_factory=asyncio.Lock)  # one needs twice a table
@@ -160,13 +162,7 @@ class PartitionSites:
         """Forget the tables of other partitions."""
         self._tables = {number: self._tables[number] for number in partitions & self._tables.keys()}
 
-    async def restore(
-        self,
-        partition: int,
-        begin: int,
-        learn: Callable[[Fetched, SiteMemory], None],
-        is_wanted: Callable[[], bool],
-    ) -> None:
+    async def restore(self, partition: int, begin: int, is_wanted: Callable[[], bool]) -> None:
         """Have the table of a partition know all pages before `begin`; give up once not wanted.
 
         While the brokers are away, it is tried again.
@@ -178,7 +174,7 @@ class PartitionSites:
         """
         while is_wanted():
             try:
-                await self._restore(partition, begin, learn, is_wanted)
+                await self._restore(partition, begin, is_wanted)
             except StreamerError as error:
                 if not getattr(error.__cause__, "retriable", False):
                     raise
@@ -187,10 +183,7 @@ class PartitionSites:
             else:
                 return
 
-    async def _restore(
-        self, partition: int, begin: int, learn: Callable[[Fetched, SiteMemory], None],
-        is_wanted: Callable[[], bool],
-    ) -> None:  # fmt: skip
+    async def _restore(self, partition: int, begin: int, is_wanted: Callable[[], bool]) -> None:
         async with self._restoring:
             table = self._tables.get(partition)
             if table and not (table.memory.is_settled and table.memory.position <= begin):
@@ -214,7 +207,7 @@ class PartitionSites:
                 async for chunk in reader.read(self.names.pages, partition, start, begin):
                     if not is_wanted():
                         return
-                    await asyncio.to_thread(learn, chunk, table.memory)
+                    await asyncio.to_thread(self.learn, chunk, table.memory)
                     table.memory.position = chunk.end
             table.memory.position = begin
             _log.info("sites_learned", partition=partition, stored=known, offset=begin)

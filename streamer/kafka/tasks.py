@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 Fail = Callable[[BaseException], None]
@@ -15,13 +15,6 @@ def fail_on_error(fail: Fail) -> Iterator[None]:
         yield
     except Exception as error:  # noqa: BLE001 - whatever it is
         fail(error)
-
-
-async def wait_at_most(seconds: float, event: asyncio.Event) -> None:
-    """Wait for an event, or until so much time is over."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await event.wait()
 
 
 def begin_task(work: Coroutine[Any, Any, None], fail: Fail) -> asyncio.Task[None]:

@@ -17,7 +17,6 @@ the run with a message.
 """
 
 import asyncio
-import concurrent.futures
 import re
 import threading
 from collections import deque
@@ -35,7 +34,6 @@ from streamer.index.forgetting import ASK
 from streamer.index.messages import FORGET, Forget, IndexSettings, Pages, Tombstone, source_name
 from streamer.kafka.connection import Connection
 from streamer.kafka.reader import (
-    FETCH_BYTES_MAX,
     PATIENCE_SECONDS,
     Bounds,
     Reader,
@@ -43,6 +41,7 @@ from streamer.kafka.reader import (
     open_reader,
     read_from,
     reader_of,
+    share_of,
 )
 from streamer.kafka.topics import topic_id
 from streamer.kafka.wire import LogIdentity, unpack_record
@@ -217,22 +216,17 @@ class WaitingLoop:
     """An event loop to wait on; a context manager, whose end leaves all that was entered in it."""
 
     def __enter__(self) -> Self:
-        started: concurrent.futures.Future[None] = concurrent.futures.Future()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._turn(started)))
+        self._loop, self._ended = asyncio.new_event_loop(), asyncio.Event()
+        self._entered = AsyncExitStack()
+        self._thread = threading.Thread(target=self._turn)
         self._thread.start()
-        started.result()
         return self
 
-    async def _turn(self, started: concurrent.futures.Future[None]) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._ended = asyncio.Event()
-        self._entered = AsyncExitStack()
-        started.set_result(None)
-        await self._ended.wait()
+    def _turn(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._ended.wait())
 
-    def run(
-        self, work: Coroutine[Any, Any, Result], patience_s: float = PATIENCE_SECONDS
-    ) -> Result:
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Wait for `work`, done in the loop, and return its result.
 
         Raises:
@@ -241,7 +235,7 @@ class WaitingLoop:
         """
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
-            return future.result(patience_s)
+            return future.result(PATIENCE_SECONDS)
         except OffsetOutOfRangeError as error:
             raise InputError(
                 f"Messages have expired while they were read: {error}. Run it again over what is "
@@ -251,8 +245,8 @@ class WaitingLoop:
             raise StreamerError(f"The brokers refused: {error!r}.") from error
         except TimeoutError as error:
             raise StreamerError(
-                f"The brokers have sent nothing for {patience_s:.0f} seconds. Check that they "
-                "run; the same command goes on if there is an --index."
+                f"The brokers have sent nothing for {PATIENCE_SECONDS:.0f} seconds. Check that "
+                "they run; the same command goes on if there is an --index."
             ) from error
         finally:
             future.cancel()  # of no effect on one that is done
@@ -280,7 +274,6 @@ class WaitingLoop:
 
 
 FETCHED_BYTES_MAX = 64 << 20  # of all partitions that are read side by side
-PARTITION_BYTES_MIN = 1 << 20
 
 
 @dataclass(slots=True)
@@ -394,7 +387,6 @@ def open_topic(connection: Connection, name: str) -> Iterator[PageTopic]:
     with WaitingLoop() as loop:
         reader = loop.enter(reader_of(connection))
         bounds = loop.run(reader.all_bounds(name))
-        share = FETCHED_BYTES_MAX // max(1, len(bounds))
-        share = min(max(share, PARTITION_BYTES_MIN), FETCH_BYTES_MAX)
+        share = share_of(FETCHED_BYTES_MAX, len(bounds))
         second = loop.enter(open_reader(connection.client_options(), share))
         yield PageTopic(loop, reader, second.consumer, name, bounds)

@@ -27,7 +27,7 @@ from aiokafka.protocol.api import RequestStruct
 from aiokafka.protocol.struct import Struct
 
 from streamer.errors import InputError, SettingsError, StoreMismatch, StreamerError
-from streamer.kafka.reader import RETRY_SECONDS, Reader, ask_again
+from streamer.kafka.reader import RETRY_SECONDS, Options, Reader, ask_again
 from streamer.kafka.wire import LogIdentity, identity_in
 
 _log = structlog.get_logger()
@@ -112,6 +112,7 @@ MESSAGE_BYTES_MAX = 4 << 20  # of one message: a page in base64 with its envelop
 LOG_BYTES_MAX = 16 << 20  # of one record: the fields of a chunk, and 400 bytes a page
 SITES_SEGMENT_BYTES = 64 << 20
 VISIBLE_SECONDS_MAX = 30.0
+CHECK_SECONDS = 60.0  # from one look at the topics' ids to the next
 HEADERS_BYTES_MAX = 64 << 10  # what a dead letter has in addition to the original
 # Kafka 4 refuses what is dated an hour after the broker's own time: a worker whose clock is ahead
 # could publish nothing. Older brokers take all, and do not know the setting. Topics of pages keep
@@ -147,12 +148,12 @@ def pages_topic(name: str, partitions: int, replicas: int) -> Topic:
     return Topic(name, partitions, replicas, config, any_time=False)
 
 
-def kept_topic(name: str, partitions: int, page_bytes_max: int, replicas: int) -> Topic:
+def kept_topic(name: str, partitions: int, bytes_max: int, replicas: int) -> Topic:
     """Return the topic of copies of kept pages; whether they expire, or are compacted, is open."""
     config = {
         "retention.ms": "-1",
         "retention.bytes": "-1",
-        "max.message.bytes": str(dead_letter_bytes_max(page_bytes_max)),
+        "max.message.bytes": str(bytes_max),
         "message.timestamp.type": "CreateTime",
     }
     return Topic(name, partitions, replicas, config, any_count=True, may_expire=True)
@@ -436,3 +437,56 @@ async def _ask_for_id(admin: AIOKafkaAdminClient, topic: str) -> str:
     if answer.topic_id == _NO_ID:  # an old cluster that was upgraded, but not its metadata
         raise kafka_errors.IncompatibleBrokerVersion(topic)
     return bytes(answer.topic_id).hex()
+
+
+class TopicWatch:
+    """Compares the ids of topics with `ids`: those of the pages and of all logs, by name.
+
+    A topic that is deleted and made again keeps its name, but its offsets name other messages. A
+    consumer does not notice: it reads on from its offset as soon as there is a message after it. So
+    the brokers are asked at each rebalance and every minute. They are asked as well whether the
+    pages have more partitions, which no worker has an index for. `client` are what clients take.
+    """
+
+    def __init__(self, client: Options, ids: Mapping[str, str], names: Names) -> None:
+        self._client, self._ids, self._names = client, ids, names
+
+    async def check(self) -> None:
+        """Ask for the ids, and compare them. Brokers that do not answer are asked the next time.
+
+        Raises:
+            StoreMismatch: a topic was deleted and made again.
+            StreamerError: a partition has no index.
+        """
+        admin = AIOKafkaAdminClient(**self._client)
+        try:
+            await admin.start()
+            found = {topic: await topic_id(admin, topic) for topic in self._ids}
+            shards = self._names.shards(await partition_count(admin, self._names.pages))
+        except (kafka_errors.KafkaError, StreamerError) as error:
+            _log.warning("topics_not_checked", reason=str(error))
+            return
+        finally:
+            await admin.close()
+        for topic, wanted in self._ids.items():
+            if found[topic] != wanted:
+                raise StoreMismatch(
+                    f"The topic {topic} was deleted and made again: its id was {wanted}, and is "
+                    f"{found[topic]} now. The offsets in this index are those of the deleted "
+                    "topic. Use another --index-name and --index."
+                )
+        if len(shards) >= len(self._ids):
+            raise StreamerError(
+                f"The topic {self._names.pages} has more partitions than at the start. Start the "
+                "workers again: each new partition gets an index of its own."
+            )
+
+    async def run(self) -> None:
+        """Check every minute; never returns.
+
+        Raises:
+            StreamerError: as `check`.
+        """
+        while True:
+            await asyncio.sleep(CHECK_SECONDS)
+            await self.check()

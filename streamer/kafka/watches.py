@@ -1,36 +1,27 @@
-"""What is asked of the brokers all the time: whether one answers, and whether topics are the same.
+"""Whether a broker answers, which is asked all the time.
 
-**Brokers.** A worker's clients wait for their brokers silently and without end. So readiness,
-metrics and the log ask here, every few seconds, over a connection that stays open. One broker is
-enough, whether it is one of the bootstrap brokers or another one of the cluster.
-
-**Topics.** A topic that is deleted and made again keeps its name, but its offsets name other
-messages. A consumer does not notice: it reads on from its offset as soon as there is a message
-after it. Only the topic's id differs, so the brokers are asked for it at each rebalance and every
-minute. They are asked as well whether the pages have more partitions, which no worker has an index
-for.
+A worker's clients wait for their brokers silently and without end. So readiness, metrics and the
+log ask here, every few seconds, over a connection that stays open. One broker is enough, whether it
+is one of the bootstrap brokers or another one of the cluster.
 """
 
 import asyncio
 import time
-from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import structlog
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import KafkaError
 from aiokafka.protocol.metadata import MetadataRequest
 
-from streamer.errors import StoreMismatch, StreamerError
+from streamer.errors import StreamerError
 from streamer.kafka.connection import Connection
-from streamer.kafka.reader import Options, cause_of, connect
-from streamer.kafka.topics import Names, partition_count, topic_id
+from streamer.kafka.reader import connect_to_any
 from streamer.metrics import Metrics
 
 ASK_SECONDS = 2.0
 ANSWER_SECONDS_MAX = 5.0  # for each broker
-CHECK_SECONDS = 60.0  # from one look at the topics to the next
 
 _log = structlog.get_logger()
 
@@ -65,88 +56,32 @@ class BrokerWatch:
 
     async def _ask(self) -> None:
         """Ask the broker that answered last, then each of the others, until one answers."""
-        asked, causes = time.monotonic(), []
-        for server in [None, *self._servers] if self._open else [*self._servers]:
-            try:
-                await self._connection.prepare()
+        asked, answer = time.monotonic(), None
+        if self._open is not None:
+            with suppress(KafkaError, OSError):
                 async with asyncio.timeout(ANSWER_SECONDS_MAX):
-                    await self._ask_one(server)
-            except (KafkaError, OSError, ValueError) as error:
+                    answer = await self._open.send(MetadataRequest([]))
+        try:
+            if answer is None:
                 self._forget()
-                causes.append(f"{server}: {cause_of(error)}" if server else "")
-            else:
-                if self._lost_at is not None:
-                    seconds = round(time.monotonic() - self._lost_at, 1)
-                    _log.warning("brokers_reachable_again", seconds=seconds)
-                self._answered_at, self._lost_at = datetime.now(UTC), None
-                self._metric.set(1)
-                return
-        if self._lost_at is None:
-            self._lost_at = asked
-            since = self._answered_at.isoformat(timespec="seconds")
-            reason = "; ".join(filter(None, causes))
-            _log.warning("brokers_unreachable", since=since, reason=reason)
-        self._metric.set(0)
-
-    async def _ask_one(self, server: str | None) -> None:
-        """Ask the broker at `server`; None: at the connection that is open."""
-        if server:
-            self._open = await connect(server, self._connection.security_options())
-        assert self._open is not None, "asked without a connection"
-        answer = await self._open.send(MetadataRequest([]))
+                self._open, answer = await connect_to_any(
+                    self._connection, self._servers, ANSWER_SECONDS_MAX
+                )
+        except StreamerError as error:
+            if self._lost_at is None:
+                self._lost_at = asked
+                since = self._answered_at.isoformat(timespec="seconds")
+                _log.warning("brokers_unreachable", since=since, reason=str(error))
+            self._metric.set(0)
+            return
         self._servers |= {f"{host}:{port}": None for _, host, port, *_ in answer.brokers}
+        if self._lost_at is not None:
+            seconds = round(time.monotonic() - self._lost_at, 1)
+            _log.warning("brokers_reachable_again", seconds=seconds)
+        self._answered_at, self._lost_at = datetime.now(UTC), None
+        self._metric.set(1)
 
     def _forget(self) -> None:
         if self._open is not None:
             self._open.close()
             self._open = None
-
-
-class TopicWatch:
-    """Compares the ids of topics with `ids`: those of the pages and of all logs, by name.
-
-    `client` are what clients take.
-    """
-
-    def __init__(self, client: Options, ids: Mapping[str, str], names: Names) -> None:
-        self._client, self._ids, self._names = client, ids, names
-
-    async def check(self) -> None:
-        """Ask for the ids, and compare them. Brokers that do not answer are asked the next time.
-
-        Raises:
-            StoreMismatch: a topic was deleted and made again.
-            StreamerError: a partition has no index.
-        """
-        admin = AIOKafkaAdminClient(**self._client)
-        try:
-            await admin.start()
-            found = {topic: await topic_id(admin, topic) for topic in self._ids}
-            shards = self._names.shards(await partition_count(admin, self._names.pages))
-        except (KafkaError, StreamerError) as error:
-            _log.warning("topics_not_checked", reason=str(error))
-            return
-        finally:
-            await admin.close()
-        for topic, wanted in self._ids.items():
-            if found[topic] != wanted:
-                raise StoreMismatch(
-                    f"The topic {topic} was deleted and made again: its id was {wanted}, and is "
-                    f"{found[topic]} now. The offsets in this index are those of the deleted "
-                    "topic. Use another --index-name and --index."
-                )
-        if len(shards) >= len(self._ids):
-            raise StreamerError(
-                f"The topic {self._names.pages} has more partitions than at the start. Start the "
-                "workers again: each new partition gets an index of its own."
-            )
-
-    async def run(self) -> None:
-        """Check every minute; never returns.
-
-        Raises:
-            StreamerError: as `check`.
-        """
-        while True:
-            await asyncio.sleep(CHECK_SECONDS)
-            await self.check()

@@ -60,11 +60,6 @@ class _RecordHead(msgspec.Struct, array_like=True):
         return LogIdentity(self.fingerprint, self.origin, self.per_partition)
 
 
-class _PackedForget(msgspec.Struct, array_like=True):
-    terms: list[Term]
-    ask: str
-
-
 _UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, RecursionError, MemoryError)
 
 _encoder = msgspec.msgpack.Encoder()
@@ -80,7 +75,7 @@ def _array_of(kind: Any, data: bytes) -> npt.NDArray[Any]:  # noqa: ANN401 - an 
 # The columns of Pages by name: each array as its bytes, by the type that it is declared with.
 pack_pages = msgspec.msgpack.Encoder(enc_hook=methodcaller("tobytes")).encode
 _decode_pages = msgspec.msgpack.Decoder(Pages, dec_hook=_array_of).decode
-_decode_forget = msgspec.msgpack.Decoder(_PackedForget).decode
+_decode_forget = msgspec.msgpack.Decoder(tuple[list[Term], str]).decode
 
 
 def pack_record(record: Record, identity: LogIdentity) -> bytes:
@@ -90,7 +85,7 @@ def pack_record(record: Record, identity: LogIdentity) -> bytes:
     if isinstance(items, Pages):
         kind, packed = _PAGES, msgspec.Raw(pack_pages(items))
     elif isinstance(items, Forget):
-        kind, packed = _FORGET, _PackedForget(items.terms, items.ask)
+        kind, packed = _FORGET, (items.terms, items.ask)
     else:
         kind, packed = _CONFIG, items.model_dump()
     head = _RecordHead(
@@ -174,11 +169,10 @@ def _check(found: LogIdentity, wanted: LogIdentity) -> None:
             "another --index-name."
         )
     if found.per_partition != wanted.per_partition:
-        one, each = "one index for all partitions", "an index for each partition (--per-partition)"
+        how = "with" if found.per_partition else "without"
         raise StoreMismatch(
-            f"The log was begun as that of {each if found.per_partition else one}, and is wanted "
-            f"as that of {each if wanted.per_partition else one}. Go on as it was begun, or use "
-            "another --index-name."
+            f"The log was begun {how} --per-partition. Go on as it was begun, or use another "
+            "--index-name."
         )
 
 
@@ -203,8 +197,7 @@ def _items(head: _RecordHead) -> Items:
     if head.kind == _PAGES:
         return unpack_pages(head.items)
     if head.kind == _FORGET:
-        wanted = _decode_forget(head.items)
-        return Forget(wanted.terms, wanted.ask)
+        return Forget(*_decode_forget(head.items))
     if head.kind != _CONFIG:
         raise ValueError(f"there is no kind {head.kind} of record")
     return IndexSettings.model_validate(msgspec.msgpack.decode(head.items))

@@ -34,7 +34,7 @@ from streamer.kafka.gauge import FlowControl, follow, last_gauges
 from streamer.kafka.health import HealthServer
 from streamer.kafka.kept_copies import KeptThread
 from streamer.kafka.kept_topic import check_kept_topic, prepare_kept_topic
-from streamer.kafka.owner import Outlet, Owner
+from streamer.kafka.owner import Owner
 from streamer.kafka.prepare import check_groups, log_bounds, prepare
 from streamer.kafka.progress_log import ProgressLog
 from streamer.kafka.publisher import Publisher
@@ -45,15 +45,15 @@ from streamer.kafka.sign_app import SignApp
 from streamer.kafka.signing import ChunkSigner
 from streamer.kafka.sites_topic import PartitionSites
 from streamer.kafka.tasks import begin_task
-from streamer.kafka.topics import Names
-from streamer.kafka.watches import BrokerWatch, TopicWatch
+from streamer.kafka.topics import Names, TopicWatch
+from streamer.kafka.watches import BrokerWatch
 from streamer.kafka.wire import ShardLog, read_position
 from streamer.kafka.worker_log import configure_logs, log_uncaught
 from streamer.kernel import FOLDER, has_all_compiled
 from streamer.metrics import Metrics
 from streamer.pages.parse import PageParser
 from streamer.panels import Role, seconds_of
-from streamer.run.index_folder import check_folder, identity_of, meta_of
+from streamer.run.index_folder import Identity, check_folder, identity_of, meta_of
 from streamer.run.judge import LOG_FLUSHES, JudgeOptions
 from streamer.run.read_index import ReferenceIndexes
 from streamer.run.site_store import make_index_signer, new_sites
@@ -107,13 +107,12 @@ class WorkerOptions:
                 place.
             StoreUnavailable: it cannot be opened, or its snapshots would be in it.
         """
-        secret = read_secret(self.key_file)
+        wanted = self.identity
         if self.settings.kept_topic:
             check_kept_topic(self.names, self.settings.kept_topic)
         if self.settings.snapshot_to:
             SnapshotFolder(self.settings.snapshot_to).check_outside(self.index_folder)
         self._check_place()
-        wanted = identity_of(self.settings.signature, secret)
         there = [int(path.name[6:]) for path in self.index_folder.glob("shard-[0-9]*")]
         for shard in self.shards(range(max(there, default=0) + 1)):
             check_folder(self.shard_folder(shard), wanted)
@@ -143,7 +142,6 @@ class WorkerOptions:
             SettingsError: the key cannot be read, or there is no such shard.
         """
         settings, names = self.settings, self.names
-        identity = identity_of(settings.signature, read_secret(self.key_file))
         port = settings.health_port
         return {
             "version": __version__,
@@ -155,9 +153,14 @@ class WorkerOptions:
             "kept": settings.kept_topic or "none",
             "role": str(settings.role),
             "shards": "none" if settings.role is Role.SIGN else settings.own_shards or "all",
-            "key": identity["key"],
+            "key": self.identity["key"],
             "health": f"http://{settings.health_host}:{port}" if port else "none",
         }
+
+    @property
+    def identity(self) -> Identity:
+        """Return what the index of these settings and this key is known by."""
+        return identity_of(self.settings.signature, read_secret(self.key_file))
 
     @property
     def signs(self) -> bool:
@@ -318,7 +321,7 @@ class Worker:
     async def _open(self, reader: Reader) -> list[FlowControl]:
         """Check everything, and open the shards that this worker owns; return all shards' flows."""
         options, names, settings = self.options, self.options.names, self.options.settings
-        identity = identity_of(settings.signature, read_secret(options.key_file))
+        identity = options.identity
         fingerprint = str(identity["fingerprint"])
         self._references = ReferenceIndexes(settings.also, fingerprint, identity)
         index = self._references.name_in(settings.index)
@@ -333,7 +336,7 @@ class Worker:
         signs = [names.sign_group] if options.signs else []
         self.wanted = options.shards(range(len(prepared.log_ids)))
         await check_groups(reader, [*signs, *map(names.shard_group, self.wanted)])
-        outlet = Outlet(names, self._publisher, prepared.verdict_partitions)
+        sending = names, self._publisher, prepared.verdict_partitions
         for shard in self.wanted:
             owner = await asyncio.to_thread(self._owner, shard)
             owner.check(await log_bounds(reader, names.log(shard), owner.offset))
@@ -341,7 +344,7 @@ class Worker:
             owner.show_in(metrics)
             catch_up = CatchUp(self._client, names.log(shard), owner, metrics)
             self.shards.append(
-                ShardApp(owner, outlet, catch_up, index, metrics, self.fail, self._faust_options)
+                ShardApp(owner, *sending, catch_up, index, metrics, self.fail, self._faust_options)
             )
         gauges = await last_gauges(reader, names.gauge)
         log_ends = await ends_of(self._client, map(names.log, range(len(prepared.log_ids))))
@@ -384,19 +387,19 @@ class Worker:
     async def _start_signers(self, flows: Sequence[FlowControl]) -> None:
         options, settings, prepared = self.options, self.options.settings, self._prepared
         secret, signature, sites = read_secret(options.key_file), settings.signature, None
-        if size := signature.site_memory:
-            index = f"{prepared.identity.fingerprint}.{prepared.identity.origin}"
-            sites = PartitionSites(self._client, options.names, index, size, settings.replicas)
         signer = ChunkSigner(
             options.parser, partial(make_index_signer, new_sites(signature), signature, secret),
             prepared.identity,
             takes_tombstones=settings.tombstones == "forget", pass_headers=settings.pass_headers,
         )  # fmt: skip
+        if size := signature.site_memory:
+            own = f"{prepared.identity.fingerprint}.{prepared.identity.origin}"
+            sites = PartitionSites(
+                self._client, options.names, own, size, settings.replicas, signer.learn
+            )
         self.signers = SignApp(
             options.names, signer, self._publisher, flows, self.fail, self._faust_options,
-            SignMetrics(self.metrics), prepared.dead_letter_partitions,
-            prepared.dead_letter_bytes_max, settings.signing_threads,
-            partial(ends_of, self._client), settings.accept_loss, sites,
+            SignMetrics(self.metrics), prepared, settings, partial(ends_of, self._client), sites,
         )  # fmt: skip
         self._beside.append(begin_task(follow(self._client, options.names.gauge, flows), self.fail))
         if sites:
@@ -424,8 +427,7 @@ async def run_worker(options: WorkerOptions) -> None:
     )  # fmt: skip
     for number in (signal.SIGTERM, signal.SIGINT):  # first, since process 1 has no others
         asyncio.get_running_loop().add_signal_handler(number, worker.stop)
-    await health.start()
-    try:
+    async with health.serving():
         await await_brokers(
             options.connection, lambda reason: _log.warning("brokers_unreachable", reason=reason)
         )
@@ -441,5 +443,3 @@ async def run_worker(options: WorkerOptions) -> None:
         await asyncio.to_thread(warm_kernels, settings.signature)
         freeze_gc()
         await worker.run()
-    finally:
-        await health.stop()

@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 import structlog
 from aiokafka import errors as kafka_errors
-from structlog.typing import EventDict, Processor, WrappedLogger
+from structlog.typing import EventDict, Processor
 
 from streamer.errors import mask
 
@@ -184,7 +184,6 @@ def _choose_rendering(log_format: str) -> list[Processor]:
     ]
 
 
-def _main_keys_first(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
-    del logger, method
+def _main_keys_first(_log: object, _method: str, event: EventDict) -> EventDict:
     main = {key: event.pop(key) for key in ("time", "level", "event")}
     return main | dict(event)

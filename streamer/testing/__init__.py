@@ -10,8 +10,16 @@ The fixtures are in `plugin`, which pytest loads by itself; docs/testing.md has 
 this package imports numpy or numba before it is called, and only `plugin` imports pytest.
 """
 
-from streamer.testing.replays import KEY, KILL, KillMarker, Pages, Replayer
-from streamer.testing.verdicts import GoldenVerdicts, ReplayVerdicts, assert_same_verdicts
+from streamer.testing.replays import (
+    KEY,
+    KILL,
+    GoldenVerdicts,
+    KillMarker,
+    Pages,
+    Replayer,
+    ReplayVerdicts,
+    assert_same_verdicts,
+)
 
 __all__ = [
     "KEY",

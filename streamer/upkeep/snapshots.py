@@ -24,7 +24,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,7 +40,6 @@ from streamer.stored.database_files import remove_copy, state_files
 from streamer.stored.store import Store
 from streamer.stored.witness import Witness, make_folder, sync_folder
 from streamer.upkeep import snapshot_places as places
-from streamer.upkeep.work_folder import WorkFolder
 
 _NAME = re.compile(r"snapshot-([0-9]{6,})\.json")
 _FILE_OF_AN_INDEX = re.compile(r"secret\.key|store/[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -129,10 +128,6 @@ class SnapshotFolder:
         found = map(_NAME.fullmatch, self._place.sizes())
         return sorted(int(name[1]) for name in found if name)
 
-    def oldest(self) -> Snapshot:
-        """Return the oldest snapshot, as `read`."""
-        return self.read(next(iter(self.numbers()), None))
-
     def read(self, number: int | None = None) -> Snapshot:
         """Return a snapshot by its number, None: the newest."""
         there = self.numbers()
@@ -209,15 +204,22 @@ class SnapshotFolder:
         """
         parts = [(index / part, self.below(part)) for part in self.parts()]
         chosen = [(folder, below, below.read(number)) for folder, below in parts]
-        with _explaining_target(index), ExitStack() as stack:
-            works = [(folder, _work_for(folder.absolute())) for folder, _ in parts]
-            for (folder, below, snapshot), (_, work) in zip(chosen, works, strict=True):
-                stack.callback(work.discard)
-                work.begin(f"restore {folder.name}")
-                below.lay_out(snapshot, work.index)
-            for folder, work in works:
-                work.index.rename(folder)
-                sync_folder(folder.parent)
+        try:
+            with ExitStack() as stack:
+                works = [(folder, _work_for(folder.absolute())) for folder, _ in parts]
+                for (_, below, snapshot), (_, work) in zip(chosen, works, strict=True):
+                    stack.callback(work.discard)
+                    work.begin()
+                    below.lay_out(snapshot, work.index)
+                for folder, work in works:
+                    work.index.rename(folder)
+                    sync_folder(folder.parent)
+        except OSError as error:
+            raise StoreUnavailable(
+                f"Cannot restore to {index}: {error.strerror or error}. Nothing of it is left "
+                "there. Free space on its disk or give the right to write there, and run the same "
+                "command again; or name another folder."
+            ) from error
         return [(folder, snapshot) for folder, _, snapshot in chosen]
 
     def check(self, number: int) -> StoreMeta:
@@ -279,7 +281,7 @@ def _check_names(snapshot: Snapshot, where: str) -> None:
         seen.add(file.name)
 
 
-def _work_for(index: Path) -> WorkFolder:
+def _work_for(index: Path) -> places.WorkFolder:
     """Return where the index in `index` is prepared.
 
     Raises:
@@ -288,22 +290,9 @@ def _work_for(index: Path) -> WorkFolder:
     if index.exists() and (not index.is_dir() or any(index.iterdir())):
         why = f"{index} is not empty. Move what is there elsewhere, or name another folder."
         raise StoreUnavailable(why)
-    work = WorkFolder(index.with_name(f"{index.name}.restoring"))
+    work = places.WorkFolder(index.with_name(f"{index.name}.restoring"))
     work.check()
     return work
-
-
-@contextmanager
-def _explaining_target(index: Path) -> Iterator[None]:
-    """Turn what the system says about the folder that an index is restored to into our error."""
-    try:
-        yield
-    except OSError as error:
-        raise StoreUnavailable(
-            f"Cannot restore to {index}: {error.strerror or error}. Nothing of it is left there. "
-            "Free space on its disk or give the right to write there, and run the same command "
-            "again; or name another folder."
-        ) from error
 
 
 class StoreCheckpoint:
@@ -412,11 +401,6 @@ class RegularSnapshots:
             f"A snapshot of {self._index} to {self._to.name} failed: {type(error).__name__}: "
             f"{error}. The next one is tried when it is due; the index is unchanged."
         )
-
-    def wait(self) -> None:
-        """Wait until what was begun is copied."""
-        if self._copying is not None:
-            self._copying.result()
 
     def stop(self) -> None:
         """Give up what is being copied; what is there is found by the next one."""

@@ -26,7 +26,7 @@ from streamer.index.messages import (
 )
 from streamer.index.shard import Shard
 from streamer.kafka.dead_letters import dead_letter_message
-from streamer.kafka.owner import topic_locator, verdict_messages
+from streamer.kafka.owner import verdict_messages
 from streamer.kafka.topics import Names
 from streamer.kafka.wire import LogIdentity, pack_record, unpack_record
 from streamer.model import page_ref
@@ -127,7 +127,7 @@ class _Maker:
 
     def _publish(self, block: Verdicts, start: int, offset: int) -> None:
         by_partition = verdict_messages(
-            block, 0, start, topic_locator(NAMES.pages), IDENTITY.fingerprint, VERDICT_PARTITIONS
+            block, 0, start, NAMES.pages, IDENTITY.fingerprint, VERDICT_PARTITIONS
         )
         for partition, messages in by_partition.items():
             for key, value, headers, _ in messages:
@@ -191,7 +191,7 @@ def _write_records(index: SmallIndex, random: Random, pages: Pages) -> list[Reco
 def _write_bad(index: SmallIndex, partition: int, offset: int) -> None:
     bad = Message(partition, offset, b"k", b"{broken")
     rejected = RejectedRecord(offset, "invalid_json", "", bad.key, b"{broken", 7)
-    key, value, headers, *_ = dead_letter_message(rejected, bad, NAMES, partition, 1 << 20)
+    key, value, headers, *_ = dead_letter_message(rejected, bad, NAMES, 1 << 20)
     index.records.append(bad)
     index.dead_letters.append(Message(0, len(index.dead_letters), key, value, tuple(headers)))
 

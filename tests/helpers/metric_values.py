@@ -44,8 +44,7 @@ def store_of(path: Path, *flushes: int) -> Store:
 def observe(metrics: ShardMetrics, store: Store) -> None:
     assert store.meta is not None
     lookup = StoredLookup(store)
-    metrics.observe_store(store.meta.rows, store.size_bytes(), lookup)
-    metrics.observe_disk(7, 1 << 30)
+    metrics.observe_store(store.meta.rows, store.size_bytes(), lookup, 7, 1 << 30)
 
 
 def metrics_in_use(folder: Path) -> Metrics:

@@ -124,6 +124,7 @@ def test_pages_of_another_topic_are_not_counted(brokers: str, names: Names, tmp_
     fold = TopicFold(view, Connection(brokers), names)
     fold.go_on()
     state = fold.state()
+    fold._disconnect()  # noqa: SLF001 - its process would end
     fold.close()
     view.close()
     assert state.lags == []

@@ -89,6 +89,7 @@ def test_the_console_shows_what_is_before_and_says_where_it_ends(
     assert "unreachable" not in str(failure.value)
     with view.read(5) as found:
         assert found.execute("SELECT count(*) FROM page").fetchone()[0] == 3
+    fold._disconnect()  # noqa: SLF001 - its process would end
     fold.close()
     view.close()
 

@@ -11,8 +11,7 @@ import pytest
 from aiokafka.admin import NewPartitions
 
 from streamer.errors import StreamerError
-from streamer.kafka.topics import Names, topic_id
-from streamer.kafka.watches import TopicWatch
+from streamer.kafka.topics import Names, TopicWatch, topic_id
 from tests.helpers.broker import administer, messages_of
 from tests.helpers.fleet import Fleet, fleet, streamer
 from tests.helpers.wait import wait_until

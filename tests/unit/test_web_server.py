@@ -54,13 +54,10 @@ class Served:
 @asynccontextmanager
 async def serving() -> AsyncIterator[Served]:
     served = Served()
-    served.port = await served.server.start(HERE, 0, "")
-    try:
+    async with asyncio.timeout(60), served.server.serving(HERE, 0, "") as served.port:
         yield served
-    finally:
         for client in served.clients:
             client.close()
-        await asyncio.wait_for(served.server.stop(), 60)
 
 
 async def is_closed(connection: Connection) -> bool:

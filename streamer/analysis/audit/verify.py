@@ -28,7 +28,7 @@ from streamer.errors import InputError, StoreMismatch
 from streamer.index.messages import IndexSettings, Items, Pages, Verdicts
 from streamer.kafka.connection import Connection
 from streamer.kafka.log_upkeep import FreshShard, bands_of_log
-from streamer.kafka.owner import topic_locator, verdict_messages
+from streamer.kafka.owner import verdict_messages
 from streamer.kafka.reader import Reader, reader_of
 from streamer.kafka.topics import Names, check_pages, check_there
 from streamer.kafka.wire import LogIdentity, identity_in, unpack_record
@@ -52,8 +52,7 @@ class LogAudit:
         target = self._target
         self._kept = KeptPages(self._folder, target.bands)
         self.reading = facts.LogReading()
-        self._fresh = FreshShard(self._folder, target.bands, references=target.references)
-        self._locate = topic_locator(target.names.pages)
+        self._fresh = FreshShard(self._folder, target.bands, target.references)
         self._folded = FoldedVerdicts(self._table, self._kept)
 
     def take(self, message: facts.Incoming) -> None:
@@ -89,7 +88,7 @@ class LogAudit:
         """Note verdicts, numbered from `start` on."""
         target = self._target
         by_partition = verdict_messages(
-            block, self._number, start, self._locate, target.identity.fingerprint,
+            block, self._number, start, target.names.pages, target.identity.fingerprint,
             target.verdict_partitions,
         )  # fmt: skip
         digests = np.zeros(len(block), np.uint64)

@@ -73,19 +73,18 @@ function equipAll(part) {
 }
 
 // ---- the overview: puts the sections that the server sends in the places of those shown. One that a
-// person is using stays as it is. A tab that is hidden takes none of the few connections that a
-// browser has for a server. ----
+// person is using stays as it is. A tab that is hidden asks for none. ----
 
+const PAUSE_MS = 1000, PAUSE_SHARE = 10; // between two questions: as least, and of what one has taken
 const sentBefore = new Map();
-let source = null;
 
 function isUsed(section) {
   return section.contains(document.activeElement) || section.matches(":has(.chart:hover, details[open])") ||
     [...section.querySelectorAll("input")].some((input) => input.value);
 }
 
-function show(event) {
-  const sent = new DOMParser().parseFromString(event.data, "text/html");
+function show(text) {
+  const sent = new DOMParser().parseFromString(text, "text/html");
   for (const old of document.getElementById("live").children) if (!sent.getElementById(old.id)) old.remove();
   for (const section of sent.body.children) {
     const old = document.getElementById(section.id);
@@ -98,18 +97,15 @@ function show(event) {
   }
 }
 
-function follow() {
-  if (document.hidden) {
-    source?.close();
-    source = null;
-  } else if (!source) {
-    source = new EventSource(address);
-    source.onmessage = show;
+async function follow() {
+  const began = performance.now();
+  try {
+    const answer = document.hidden ? null : await fetch(address);
+    if (answer?.ok) show(await answer.text());
+  } catch { // the console is away, and may be back
   }
+  setTimeout(follow, Math.max(PAUSE_MS, PAUSE_SHARE * (performance.now() - began)));
 }
 
 equipAll(document);
-if (address) {
-  document.addEventListener("visibilitychange", follow);
-  follow();
-}
+if (address) follow();

@@ -95,7 +95,7 @@ def test_the_time_of_a_relation_grows_with_the_url() -> None:
 
 def test_an_answer_about_urls_ends_in_time(tmp_path: Path) -> None:
     with folded(tmp_path, unique(0), duplicate(1, of=0)) as data, data.read() as view:
-        data.view.stop()
+        data.view.stopped.set()
         with pytest.raises(QueryTooLong):
             relations_of(view)
         with pytest.raises(QueryTooLong):

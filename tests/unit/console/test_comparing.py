@@ -93,7 +93,7 @@ def test_the_head_of_texts_is_compared(data: ConsoleData, monkeypatch: pytest.Mo
 
 
 def test_reading_files_ends_in_time(data: ConsoleData) -> None:
-    data.view.stop()
+    data.view.stopped.set()
     with pytest.raises(QueryTooLong):
         compare(data, BOTH)
 

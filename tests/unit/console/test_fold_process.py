@@ -50,7 +50,18 @@ def test_a_fold_that_is_killed_is_started_again_and_goes_on(tmp_path: Path) -> N
         written(tmp_path / "v.jsonl", unique(0), unique(1))
         wait_until(lambda: fold.state.is_done and not fold.state.trouble)
         wait_until(lambda: pages(tmp_path / "view") == 2)
-    assert fold.process.poll() == 0
+    assert fold.process.poll() == -signal.SIGKILL
+
+
+def test_a_batch_in_hand_is_undone_with_a_console_and_folded_by_the_next(tmp_path: Path) -> None:
+    file = written(tmp_path / "v.jsonl", *(unique(n) for n in range(50_000)))
+    fold = FoldProcess(FoldTask(str(tmp_path / "view"), [str(file)]))
+    wait_until(lambda: any((tmp_path / "view").glob("*-wal")))
+    fold.close()
+    assert pages(tmp_path / "view") % 10_000 == 0, "batches are whole"
+    with closing(FoldProcess(FoldTask(str(tmp_path / "view"), [str(file)]))) as fold:
+        wait_until(lambda: fold.state.is_done)
+    assert pages(tmp_path / "view") == 50_000
 
 
 def test_a_fold_ends_with_its_console_and_the_next_one_goes_on(tmp_path: Path) -> None:

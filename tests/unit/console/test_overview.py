@@ -83,4 +83,4 @@ def test_a_range_of_the_verdicts_is_shown(tmp_path: Path) -> None:
         part = ask(data, "/overview?first=3&last=4").text
         assert "page 5,001: " not in part
         assert "<span>each bar of 1,000 pages</span>" in part
-        assert 'data-source="/overview/events?first=3&amp;last=4"' in part
+        assert 'data-source="/overview/live?first=3&amp;last=4"' in part

@@ -5,8 +5,8 @@ import msgspec
 import pytest
 
 from streamer.console.answers import ConsoleData
+from streamer.console.fold import FoldState, PartitionLag
 from streamer.console.overview import LETTERS_MIN, CrawlState, crawl_state
-from streamer.console.state import FoldState, PartitionLag
 from streamer.model import DeadLetter, Verdict
 from tests.helpers.verdict_lines import duplicate, letter, place, unique
 from tests.unit.console.conftest import folded

@@ -1,6 +1,6 @@
 import pytest
 
-from streamer.console.render import amount, make_link_below, percent, visible
+from streamer.console.render import Renderer, amount, percent, visible
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,6 @@ def test_what_steers_a_reader_is_replaced() -> None:
 
 
 def test_a_link_has_its_parameters_escaped() -> None:
-    link = make_link_below("/console")
+    link = Renderer("/console").link
     assert link("/page", page="a b&c=<d>", host=None) == "/console/page?page=a+b%26c%3D%3Cd%3E"
     assert link("/hosts") == "/console/hosts"

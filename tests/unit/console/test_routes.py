@@ -84,7 +84,7 @@ def test_the_document_is_served_and_names_every_route(data: ConsoleData) -> None
 async def test_what_the_server_serves_is_in_the_document(data: ConsoleData) -> None:
     app = ConsoleServer(data, ServerOptions()).application()
     served = {resource.canonical for resource in app.router.resources()}
-    apart = {"/", "/style.css", "/console.js", "/openapi.json", "/login", "/overview/events"}
+    apart = {"/", "/style.css", "/console.js", "/openapi.json", "/login", "/overview/live"}
     views = {route.path for route in ROUTES if route.is_view}
     assert served - apart - views == set(DOCUMENT["paths"])
     await app.cleanup()

@@ -15,9 +15,9 @@ from aiohttp.test_utils import TestClient, TestServer
 from yarl import URL
 
 from streamer.console.answers import ConsoleData
+from streamer.console.fold import FoldState
 from streamer.console.routes import ROUTES
 from streamer.console.server import ConsoleServer, ServerOptions, is_loopback
-from streamer.console.state import FoldState
 from streamer.console.view import QueryTooLong
 from streamer.errors import SettingsError
 from streamer.model import Representative
@@ -56,19 +56,6 @@ def ask(
             return Reply(response.status, await response.text(), dict(response.headers))
 
     found: Reply = with_client(data, options or ServerOptions(), work)
-    return found
-
-
-async def events(client: Client, count: int) -> list[str]:
-    """Return what the overview's stream sends first."""
-    found: list[str] = []
-    async with client.get("/overview/events") as response:
-        assert response.headers["Content-Type"] == "text/event-stream"
-        assert response.headers["X-Accel-Buffering"] == "no"
-        assert "script-src 'self'" in response.headers["Content-Security-Policy"]
-        while len(found) < count:
-            event = (await response.content.readuntil(b"\n\n")).decode()
-            found.append("\n".join(line.removeprefix("data: ") for line in event.splitlines()))
     return found
 
 
@@ -128,29 +115,21 @@ def test_a_refusal_has_its_reason(data: ConsoleData, path: str, status: int, sai
     assert ask(data, path.replace(".json", "")).status == status
 
 
-def test_the_overview_sends_its_figures_when_they_change(data: ConsoleData) -> None:
+def test_the_overview_sends_its_figures_as_they_are_now(data: ConsoleData) -> None:
     rates = iter([None, None, 12.3])
     trouble = "<script>alert(1)</script>"
     data = replace(data, fold=lambda: FoldState(trouble=trouble, rate=next(rates, 45.6)))
-    first, second, third = with_client(data, ServerOptions(), lambda client: events(client, 3))
+    first, second, third = (ask(data, "/overview/live").text for _ in range(3))
     assert "</strong> pages a second now" in first
     assert "<strong>12</strong> pages a second" in second
     assert "<strong>46</strong> pages a second" in third
     assert "&lt;script&gt;alert(1)" in first
     page = ask(data, "/overview").text
-    assert '<script src="/console.js" data-source="/overview/events" defer></script>' in page
+    assert '<script src="/console.js" data-source="/overview/live" defer></script>' in page
     script = ask(data, "/console.js", WITH_TOKEN)
     assert script.status == 200
     assert script.headers["Content-Type"] == "text/javascript; charset=utf-8"
-    assert ask(data, "/overview/events", WITH_TOKEN).status == 401
-
-
-def test_a_silent_stream_is_alive(data: ConsoleData, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamer.console.server._ALIVE_SECONDS", 0.0)
-    data = replace(data, fold=FoldState)
-    first, second = with_client(data, ServerOptions(), lambda client: events(client, 2))
-    assert "Reading the verdicts: " in first
-    assert second.strip() == ":"
+    assert ask(data, "/overview/live", WITH_TOKEN).status == 401
 
 
 def test_empty_fields_of_a_form_count_as_not_given(data: ConsoleData) -> None:
@@ -191,7 +170,7 @@ def test_a_query_has_an_end_to_its_time_and_ends_with_the_console(
 ) -> None:
     began = time.monotonic()
     if stops:
-        threading.Timer(0.1, data.view.stop).start()
+        threading.Timer(0.1, data.view.stopped.set).start()
     with pytest.raises(QueryTooLong), data.view.read(seconds) as view:
         view.execute(ENDLESS).fetchone()
     assert time.monotonic() - began < 30
@@ -289,7 +268,7 @@ async def test_checks_that_wait_lock_no_view_out(data: ConsoleData) -> None:
     server._waiting[server._index_pool] = 32  # noqa: SLF001 - as many as may wait
     with pytest.raises(QueryTooLong):
         await server._run_in_thread(lambda: b"answered", server._index_pool)  # noqa: SLF001 - as above
-    assert await server._run_in_thread(lambda: b"answered") == b"answered"  # noqa: SLF001 - as above
+    assert await server._run_in_thread(lambda: b"answered", server._pool) == b"answered"  # noqa: SLF001 - as above
 
 
 def test_other_machines_need_a_token() -> None:

@@ -57,6 +57,10 @@ class FoldOfLists(TopicFold):
     async def _look(self) -> bool:
         return False
 
+    def close(self) -> None:
+        self._disconnect()
+        super().close()
+
     def _add(self, lines: Iterable[FoldedLine]) -> int:
         if self.failures:
             raise self.failures.pop()

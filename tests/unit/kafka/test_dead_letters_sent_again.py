@@ -19,7 +19,7 @@ def letter(
     headers = (("streamer.retries", b"%d" % retries),)
     original = FakeMessage(0, value, headers=headers)
     rejected = RejectedRecord(0, "missing_url", "", None, b"{", 1)
-    key, kept, about, _ = dead_letter_message(rejected, original, names, 0, room)
+    key, kept, about, _ = dead_letter_message(rejected, original, names, room)
     return FakeMessage(0, kept, key, headers=tuple(about))
 
 

@@ -12,10 +12,9 @@ from streamer.kafka.gauge import (
     Answer,
     FlowControl,
     Gauge,
-    answer_in,
-    gauge_in,
     last_gauges,
     pack,
+    told_in,
 )
 from streamer.kafka.reader import Fetched
 from tests.helpers.kafka_doubles import FakeMessage
@@ -51,10 +50,9 @@ async def test_what_is_no_gauge_is_passed_over_with_a_warning(value: bytes | Non
 def test_an_answer_is_no_gauge_and_a_gauge_no_answer() -> None:
     gauge = FakeMessage(0, pack(GAUGE), KEY)
     answer = FakeMessage(1, pack(Answer("ask", 0, 3)), b"answer.0")
-    assert (gauge_in(gauge), answer_in(gauge)) == (GAUGE, None)
-    assert (gauge_in(answer), answer_in(answer)) == (None, Answer("ask", 0, 3))
+    assert (told_in(gauge), told_in(answer)) == (GAUGE, Answer("ask", 0, 3))
     with capture_logs() as logs:
-        assert answer_in(replace(answer, value=b"\xff")) is None
+        assert told_in(replace(answer, value=b"\xff")) is None
     assert [line["event"] for line in logs] == ["gauge_passed_over"]
 
 

@@ -51,11 +51,8 @@ class Served:
 async def serving(about: Any = None) -> AsyncIterator[Served]:
     """Start a server, and stop it in good time."""
     served = Served(about)
-    await served.server.start()
-    try:
+    async with asyncio.timeout(60), served.server.serving():
         yield served
-    finally:
-        await asyncio.wait_for(served.server.stop(), 60)
 
 
 async def test_a_worker_is_alive_and_says_whether_it_is_ready_and_what_is_in_the_way() -> None:
@@ -89,15 +86,14 @@ async def test_a_port_in_use_is_an_error_of_the_settings_with_the_remedy() -> No
     async with serving() as served:
         second = HealthServer(HERE, served.port, list, Metrics())
         with pytest.raises(SettingsError, match=rf"{HERE}:{served.port}: .*in use.*--health-port"):
-            await second.start()
-        await second.stop()
+            await second.serving().__aenter__()
         assert (await served.get("/health/live"))[0] == 200
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "n" * 70])
 async def test_a_host_that_is_not_ours_is_an_error_of_the_settings(host: str) -> None:
     with pytest.raises(SettingsError, match=rf"{host}:.* --health-host"):
-        await HealthServer(host, free_port(), list, Metrics()).start()
+        await HealthServer(host, free_port(), list, Metrics()).serving().__aenter__()
 
 
 def sockets() -> set[str]:
@@ -108,10 +104,8 @@ def sockets() -> set[str]:
 
 async def test_port_0_serves_nothing() -> None:
     before = sockets()
-    server = HealthServer(HERE, 0, list, Metrics())
-    await server.start()
-    assert sockets() <= before
-    await server.stop()
+    async with HealthServer(HERE, 0, list, Metrics()).serving():
+        assert sockets() <= before
 
 
 async def test_half_a_request_does_not_hold_up_a_stop() -> None:

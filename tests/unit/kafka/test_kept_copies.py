@@ -54,11 +54,11 @@ class FakeMember:
         if self._when == "join" and self._error:
             raise self._error
 
-    async def copy_round(self, stopping: asyncio.Event) -> None:
+    async def copy_round(self, stopping: threading.Event) -> None:
         if self._when == "copy" and self._error:
             raise self._error
         self.copying.set()
-        await stopping.wait()
+        await asyncio.to_thread(stopping.wait)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 
 from streamer.errors import SettingsError
 from streamer.kafka.kept_topic import check_kept_topic
-from streamer.kafka.topics import Names, kept_topic
+from streamer.kafka.topics import Names, dead_letter_bytes_max, kept_topic
 
 NAMES = Names("streamer", "pages")
 
@@ -21,7 +21,7 @@ def test_a_topic_of_the_index_and_a_name_that_kafka_does_not_take_are_refused(na
 
 def test_copies_keep_their_time_and_have_room_for_headers() -> None:
     check_kept_topic(NAMES, "unique")
-    topic = kept_topic("unique", 3, 1000, 2)
+    topic = kept_topic("unique", 3, dead_letter_bytes_max(1000), 2)
     assert (topic.partitions, topic.replicas) == (3, 2)
     assert topic.config["max.message.bytes"] == str(1000 + (64 << 10))
     assert topic.config["message.timestamp.type"] == "CreateTime"

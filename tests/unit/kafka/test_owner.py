@@ -108,7 +108,7 @@ def test_an_owner_takes_a_snapshot_when_it_is_due(tmp_path: Path, key_file: Path
             one.flush(one.state())
             now[0] += 59
         now[0] += 1 * (offset == 2)
-        regular.wait()
+        regular._thread.submit(int).result()  # noqa: SLF001 - after what was begun
     one.close()
     assert [to.read(number).flush for number in to.numbers()] == [1, 2]
     assert all(isinstance(each, Taken) for each in reported)

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from faust.types import TP
@@ -17,8 +18,8 @@ from streamer.errors import StoreMismatch, StreamerError
 from streamer.index.messages import CONFIG, IndexSettings
 from streamer.kafka import shard_app
 from streamer.kafka.faust_chunks import Start
-from streamer.kafka.gauge import Gauge, unpack_gauge
-from streamer.kafka.owner import Outlet, Owner
+from streamer.kafka.gauge import Gauge
+from streamer.kafka.owner import Owner
 from streamer.kafka.reader import Fetched
 from streamer.kafka.role_metrics import ShardMetrics
 from streamer.kafka.shard_app import WATCH_SECONDS, ShardApp
@@ -72,7 +73,7 @@ class Owning:
         self.log = FakeLog(self.owner)
         catch_up: Any = self.log
         self.app: Any = ShardApp(
-            self.owner, Outlet(NAMES, publisher, 2), catch_up, settings or IndexSettings(),
+            self.owner, NAMES, publisher, 2, catch_up, settings or IndexSettings(),
             metrics, self.failures.append, {"broker": "kafka://nowhere"},
         )  # fmt: skip
         faust: Any = SimpleNamespace(chunks=self.consumer, stop=kafka_doubles.settle)
@@ -340,7 +341,8 @@ async def reported(owning: Owning, seconds: float) -> list[Gauge]:
     await asyncio.sleep(seconds)
     telling.cancel()
     assert {topic for topic, _ in owning.publisher.published} <= {"index.gauge"}
-    return [unpack_gauge(data) for _, data in owning.publisher.published[before:]]
+    published = owning.publisher.published[before:]
+    return [msgspec.msgpack.decode(data, type=Gauge) for _, data in published]
 
 
 async def test_the_gauge_is_told_when_it_changes_and_again_before_it_is_forgotten(

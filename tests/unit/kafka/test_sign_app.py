@@ -14,11 +14,13 @@ from aiokafka.errors import KafkaTimeoutError
 from faust.types import TP
 from structlog.testing import capture_logs
 
+from streamer.config import load_settings
 from streamer.errors import StoreMismatch, StreamerError
 from streamer.index.messages import Forget, Pages
 from streamer.kafka.dead_letters import dead_letter_message
 from streamer.kafka.faust_chunks import Start
 from streamer.kafka.gauge import FlowControl, Gauge
+from streamer.kafka.prepare import PreparedIndex
 from streamer.kafka.publisher import Publisher
 from streamer.kafka.reader import Fetched
 from streamer.kafka.role_metrics import SignMetrics
@@ -70,10 +72,12 @@ class Signing:
         self.flow = FlowControl(window, 0)
         signer = ChunkSigner(PageParser(carry=carry), native_signer, IDENTITY)
         publisher: Any = self.publisher
+        prepared = PreparedIndex(IDENTITY, (), 2, 2, 1 << 20)
+        settings = load_settings(accept_loss=accept_loss, threads=1)
         self.app: Any = SignApp(
             replace(NAMES, per_partition=lanes > 1), signer, publisher, [self.flow] * lanes,
             self.failures.append, {"broker": "kafka://nowhere"}, SignMetrics(Metrics()),
-            2, 1 << 20, 1, self._log_ends, accept_loss,
+            prepared, settings, self._log_ends,
         )  # fmt: skip
         faust: Any = SimpleNamespace(chunks=self.consumer, rebalancing=False, should_stop=False)
         self.app.app = faust
@@ -127,7 +131,7 @@ async def test_a_failed_publish_ends_the_process_and_acknowledges_nothing(signin
 
 
 async def test_dead_letters_arrive_before_the_record_that_covers_them(signing: Signing) -> None:
-    bad = FakeMessage(1, b"{broken", b"key")
+    bad = FakeMessage(1, b"{broken", b"key", partition=1)
     await signing.run(chunk(0, 3, FakeMessage(0, page(1)), bad), seconds=20)
     (letter_topic, letter_partition, letter), (log, _, record) = signing.publisher.arrived
     assert (letter_topic, letter_partition, log) == ("pages-dlt", 1, "index.bands.0")
@@ -237,7 +241,7 @@ async def test_a_position_that_is_not_in_the_topic_ends_the_process(signing: Sig
     assert [type(failure) for failure in signing.failures] == [StoreMismatch] * 2
     assert "ends at 20, but 21 was reached" in str(signing.failures[0])
     assert "1 messages have expired unread" in str(signing.failures[1])
-    signing.app._accept_loss = True  # noqa: SLF001 - as the operator says
+    signing.app._settings = load_settings(accept_loss=True)  # noqa: SLF001 - as the operator says
     assert await signing.starts(9) == Start(10, 9, 9)
     assert len(signing.failures) == 2
 
@@ -261,7 +265,7 @@ def test_a_dead_letter_holds_the_original_or_how_it_begins(
     detail = "detail " * 10_000
     rejected = RejectedRecord(7, "record_too_large", detail, key, value[:10], len(value))
     bytes_max = dead_letter_bytes_max(page_bytes)
-    message = dead_letter_message(rejected, FakeMessage(7, value, key), NAMES, 1, bytes_max)
+    message = dead_letter_message(rejected, FakeMessage(7, value, key), NAMES, bytes_max)
     assert message[0] == (None if key is None else key[: kept[0]])
     assert message[1] == value[: kept[1]]
     named = dict(message[2])
@@ -284,7 +288,7 @@ def test_a_dead_letter_holds_the_original_or_how_it_begins(
 def test_a_dead_letter_counts_how_often_it_was_resent(sent: bytes, reported: bytes | None) -> None:
     rejected = RejectedRecord(7, "invalid_json", "", None, b"{", 1)
     original = FakeMessage(7, b"{", headers=(("streamer.retries", sent), ("other", b"1")))
-    headers = dict(dead_letter_message(rejected, original, NAMES, 1, 1 << 20)[2])
+    headers = dict(dead_letter_message(rejected, original, NAMES, 1 << 20)[2])
     assert headers.get("streamer.retries") == reported
     assert headers["other"] == b"1"
 
@@ -293,7 +297,7 @@ def test_a_dead_letter_has_the_headers_of_its_original_as_far_as_there_is_room()
     given = [("url", b"u" * 20_000), ("large", b"x" * 20_000), ("null", None), ("etag", b"1")]
     original = FakeMessage(7, b"{", headers=tuple(given))  # type: ignore[arg-type]  # as brokers send
     rejected = RejectedRecord(7, "invalid_json", "", None, b"{", 1)
-    headers = dead_letter_message(rejected, original, NAMES, 1, 1 << 20)[2]
+    headers = dead_letter_message(rejected, original, NAMES, 1 << 20)[2]
     assert [each for each in headers if "." not in each[0]] == [given[0], given[3]]
 
 

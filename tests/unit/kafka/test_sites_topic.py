@@ -135,8 +135,8 @@ async def test_away_brokers_are_retried_a_refusal_ends_it(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(sites_topic, "RETRY_SECONDS", 0)
     monkeypatch.setattr(sites_topic, "open_reader", refuse)
-    sites = sites_topic.PartitionSites({}, Names("index", "pages"), "f", SIZE, 1)
+    sites = sites_topic.PartitionSites({}, Names("index", "pages"), "f", SIZE, 1, print)
     with pytest.raises(StreamerError, match="not allowed"):
-        await sites.restore(0, 5, lambda _chunk, _table: None, lambda: True)
-    await sites.restore(0, 5, lambda _chunk, _table: None, lambda: False)
+        await sites.restore(0, 5, lambda: True)
+    await sites.restore(0, 5, lambda: False)
     assert len(tries) == 3

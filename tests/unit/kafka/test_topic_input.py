@@ -196,7 +196,10 @@ def test_the_brokers_refusals_are_told_with_a_remedy(loop: WaitingLoop) -> None:
         loop.run(fail(TopicAuthorizationFailedError("pages")))
 
 
-def test_brokers_that_say_nothing_are_not_waited_for_for_ever(loop: WaitingLoop) -> None:
+def test_brokers_that_say_nothing_are_not_waited_for_for_ever(
+    loop: WaitingLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topic_input, "PATIENCE_SECONDS", 0.05)
     cancelled = threading.Event()
 
     async def say_nothing() -> None:
@@ -206,5 +209,6 @@ def test_brokers_that_say_nothing_are_not_waited_for_for_ever(loop: WaitingLoop)
             cancelled.set()
 
     with pytest.raises(StreamerError, match="nothing for"):
-        loop.run(say_nothing(), patience_s=0.05)
+        loop.run(say_nothing())
     assert cancelled.wait(30)
+    monkeypatch.undo()

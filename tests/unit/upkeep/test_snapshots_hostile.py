@@ -9,8 +9,8 @@ import pytest
 
 from streamer.errors import StoreDamaged, StoreUnavailable
 from streamer.run.index_folder import own_key
+from streamer.upkeep.snapshot_places import MARKER
 from streamer.upkeep.snapshots import SnapshotFolder, take_snapshot
-from streamer.upkeep.work_folder import MARKER
 from tests.helpers.commands import ended
 from tests.helpers.growing_index import everything, forge, grow, grow_and_take, holds
 from tests.helpers.kills import code_of
@@ -128,8 +128,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from streamer.upkeep import snapshots as module
-from streamer.upkeep.snapshot_places import Folder
-from streamer.upkeep.work_folder import WorkFolder
+from streamer.upkeep.snapshot_places import Folder, WorkFolder
 from tests.helpers.kills import die_before
 
 die_before(

@@ -1,6 +1,6 @@
 import pytest
 
-from streamer.console.state import Pace
+from streamer.console.fold import Pace
 
 
 def test_the_pace_is_the_mean_of_the_last_seconds() -> None:

@@ -9,7 +9,7 @@ import pytest
 from streamer import Verdict
 from streamer.model import Basis
 from streamer.testing import assert_same_verdicts
-from streamer.testing.verdicts import check_same_files
+from streamer.testing.replays import check_same_files
 from tests.helpers.verdict_lines import unique, written
 
 
