@@ -19,8 +19,8 @@ from streamer.run.catalogue import Catalogue
 from streamer.run.engine import Engine, Signing
 from streamer.run.index_folder import IndexFolder, own_key
 from streamer.run.judge import JudgeOptions, replay_judge
-from streamer.run.read_index import ReferenceIndexes
 from streamer.run.reading import PageReader
+from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.run.site_store import read_sites
 from streamer.stored.witness import NAME as WITNESS
 

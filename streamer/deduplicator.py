@@ -36,7 +36,8 @@ from streamer.pages.program_pages import AddedPage, AnyPage, Batches, MessageWri
 from streamer.run.catalogue import open_catalogue
 from streamer.run.engine import Engine, Prepared
 from streamer.run.explanation import Explained, KeptIndex
-from streamer.run.read_index import ReferenceIndexes, sign_page
+from streamer.run.page_check import sign_page
+from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.run.stages import CHUNKS_AHEAD, in_order, signing_pool, verdicts
 
 _NOT_FLUSHED = (

@@ -49,7 +49,7 @@ FILES: dict[str, tuple[list[str], list[str]]] = {
         [
             *INDEX, "tests/unit/index/test_shard_near_misses.py", "tests/unit/index/test_rule.py",
             "tests/unit/analysis/audit/test_folded_kept_pages.py",
-            "tests/unit/run/test_read_index_references.py",
+            "tests.unit.run.test_reference_indexes.py",
         ],
         [],
     ),
@@ -67,7 +67,7 @@ FILES: dict[str, tuple[list[str], list[str]]] = {
     "tests/helpers/serial_index.py": (
         [
             "tests/property/test_index_serial.py", "tests/property/test_index_forgetting.py",
-            "tests/unit/run/test_read_index_references.py",
+            "tests.unit.run.test_reference_indexes.py",
         ],
         [],
     ),

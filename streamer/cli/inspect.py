@@ -20,7 +20,7 @@ from streamer.kafka.wire import read_position
 from streamer.panels import duration_of
 from streamer.run import index_folder
 from streamer.run.catalogue import read_catalogue
-from streamer.run.read_index import ReferenceIndexes
+from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.sketch.settings import NATIVE, SignatureSettings, derive_seeds, read_secret
 from streamer.stored.deep_check import Finding, check_index, index_bytes
 from streamer.stored.generations import read_note

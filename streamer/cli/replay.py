@@ -33,8 +33,8 @@ from streamer.run.kept_tables import KeptTable
 from streamer.run.output_checks import STANDARD_OUTPUT, Made, mark_of, output_key
 from streamer.run.outputs import OutputFile, write_whole
 from streamer.run.page_outputs import DUPLICATES, KEPT, PAGE_OUTPUTS, REVISITS, TEXTS, PageOutputs
-from streamer.run.read_index import ReferenceIndexes
 from streamer.run.reading import FileInput, Input, Progress
+from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.run.replay import Outcome, Replay
 from streamer.run.revisits import Originals
 from streamer.run.verdict_files import VerdictTable

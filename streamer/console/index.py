@@ -27,7 +27,7 @@ from streamer.model import SignedText, Verdict
 from streamer.pages.files import Source
 from streamer.run import explanation
 from streamer.run.index_folder import folders_of, store_folder
-from streamer.run.read_index import PageChecker
+from streamer.run.page_check import PageChecker
 from streamer.run.reading import PageReader
 from streamer.sketch.scheme import canonical_options
 from streamer.sketch.settings import MAIN_TEXT, SignatureSettings

@@ -34,7 +34,7 @@ from streamer.kafka.publisher import Publisher
 from streamer.kafka.reader import Reader, fetch, read_from, reader_of
 from streamer.kafka.topics import Names, newest_identity, topic_id
 from streamer.run.judge import LOG_FLUSHES, Judge, JudgeOptions
-from streamer.run.read_index import ReferenceIndexes
+from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.stored.forget import forget
 from streamer.stored.store import Store
 from streamer.upkeep.snapshots import SnapshotFolder

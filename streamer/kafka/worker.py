@@ -55,7 +55,7 @@ from streamer.pages.parse import PageParser
 from streamer.panels import Role, seconds_of
 from streamer.run.index_folder import Identity, check_folder, identity_of, meta_of
 from streamer.run.judge import LOG_FLUSHES, JudgeOptions
-from streamer.run.read_index import ReferenceIndexes
+from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.run.site_store import make_index_signer, new_sites
 from streamer.run.warm import compile_kernels, warm_kernels
 from streamer.sketch.settings import read_secret

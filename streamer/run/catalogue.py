@@ -25,6 +25,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -32,12 +33,14 @@ from streamer.errors import InputError, SettingsError, StoreMismatch, damage_err
 from streamer.index.codec import SOURCES, Entry, StoreMeta, entry_key
 from streamer.model import SOURCES_MAX, Location, split_ref
 from streamer.pages.bytestream import Mark, Trail
-from streamer.pages.files import Source
 from streamer.pages.identity import FileIdentity, folder_resolver
 from streamer.run.output_checks import Made, content_digest, file_state, output_key
 from streamer.run.stages import Locate
 from streamer.run.totals import Totals
 from streamer.stored.store import Store
+
+if TYPE_CHECKING:
+    from streamer.pages.files import Source  # which imports all formats
 
 ENTRIES_A_BLOCK = 256
 ADDED = "added"  # of pages that a program adds; no path is, as those are resolved

@@ -28,7 +28,7 @@ from streamer.metrics import Stage
 from streamer.model import SOURCES_MAX
 from streamer.pages.chunk import Chunk, PageBatch
 from streamer.run.index_folder import Identity, IndexFolder
-from streamer.run.read_index import ReferenceIndexes
+from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.stored.forget import sweep
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.store import Store

@@ -22,7 +22,7 @@ from streamer.kafka.topics import Names
 from streamer.kafka.wire import LogIdentity
 from streamer.model import SEQUENCE_BITS, SEQUENCE_MASK, Location, page_ref
 from streamer.pages.parse import PageParser
-from streamer.run.read_index import ReferenceIndexes
+from streamer.run.reference_indexes import ReferenceIndexes
 
 EXAMPLES_MAX = 5
 

@@ -23,8 +23,9 @@ from streamer.pages.parse import PageParser
 from streamer.run.catalogue import ADDED, Catalogue, SourceEntry, describe_change, open_catalogue
 from streamer.run.index_folder import check_identity
 from streamer.run.output_checks import ROWS_SUFFIX, table_of
-from streamer.run.read_index import ReadIndex, ReferenceIndexes
+from streamer.run.read_index import ReadIndex
 from streamer.run.reading import FileInput, SourceEnd, Step
+from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.stored.rows import scan_rows
 
 _ADVICE = "so its verdicts cannot be derived again. Verify an index that only `replay` has written"

@@ -33,7 +33,7 @@ from streamer.kafka.reader import Reader, reader_of
 from streamer.kafka.topics import Names, check_pages, check_there
 from streamer.kafka.wire import LogIdentity, identity_in, unpack_record
 from streamer.pages.parse import PageParser
-from streamer.run.read_index import ReferenceIndexes
+from streamer.run.reference_indexes import ReferenceIndexes
 
 
 @dataclass

@@ -11,12 +11,12 @@ from streamer import Deduplicator, Verdict
 from streamer.console.index import IndexReader
 from streamer.console.view import QueryTooLong
 from streamer.errors import InputError, StreamerError
-from streamer.run.read_index import PageChecker
+from streamer.run.page_check import PageChecker
 from tests.helpers.added import added, message_of
 from tests.helpers.commands import run
 from tests.helpers.wait import wait_until
 from tests.unit.console.conftest import texts_of
-from tests.unit.run.test_read_index_page_check import KEPT, page
+from tests.unit.run.test_page_check import KEPT, page
 from tests.unit.test_deduplicator import text_of
 
 PAGES = [*KEPT[:5], page(10, 0), page(11, 1, text_of(99, 5))]

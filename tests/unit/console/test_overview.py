@@ -11,7 +11,7 @@ from streamer.console.overview import HistoryBar, OverviewQuery, overview
 from tests.helpers.verdict_lines import duplicate, unique, url_of
 from tests.unit.console.conftest import folded
 from tests.unit.console.test_server import ask
-from tests.unit.run.test_read_index_page_check import KEPT
+from tests.unit.run.test_page_check import KEPT
 
 
 def test_the_overview_counts_all_and_warns_of_a_large_cluster(data: ConsoleData) -> None:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from streamer import Deduplicator, InvalidPage, StoreMismatch, Verdict
-from streamer.run.read_index import ASKED, PageChecker
+from streamer.run.page_check import ASKED, PageChecker
 from tests.helpers.added import message_of
 from tests.helpers.damage import digests
 from tests.unit.test_deduplicator import text_of

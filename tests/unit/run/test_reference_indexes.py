@@ -17,7 +17,7 @@ from streamer.index.rule import CONTENT, SIGNATURE, TOO_SHORT
 from streamer.run.catalogue import Catalogue, SourceEntry, pack_catalogue
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import Judge, JudgeOptions, replay_judge
-from streamer.run.read_index import ReferenceIndexes, parse_also
+from streamer.run.reference_indexes import ReferenceIndexes, parse_also
 from streamer.run.stages import verdicts
 from streamer.sketch.resemblance import similarity
 from streamer.sketch.settings import SignatureSettings
