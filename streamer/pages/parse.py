@@ -18,7 +18,7 @@ import numpy.typing as npt
 from streamer.errors import InvalidPage, SkippedRecord
 from streamer.pages import body as bodies
 from streamer.pages import chunk as chunks
-from streamer.pages.chunk import Chunk, Message, MessageHeaders, PageBatch, WarcPage
+from streamer.pages.chunk import Chunk, Message, PageBatch, WarcPage
 from streamer.pages.encodings import is_blank_escaped
 from streamer.pages.extract import URL_BYTES_MAX, Extractor, PageFields
 from streamer.pages.http_record import fields_and_body
@@ -199,18 +199,6 @@ class PageParser:
                 batch.flags[i] |= OTHER_TEXT
         if batch.by_rule:
             batch.skipped[BY_RULE] += len(batch.by_rule)
-
-    def parse_messages(
-        self,
-        start: int,
-        end: int,
-        messages: Iterable[Message],
-        times: Iterable[int] = (),
-        headers: Iterable[MessageHeaders] = (),
-    ) -> PageBatch:
-        """Return the batch for messages of one partition, ascending within [start, end)."""
-        chunk = Chunk(start, end, messages=[*messages], times=[*times], headers=[*headers])
-        return self.parse(chunk)
 
     def _find_fields(self, records: Records) -> tuple[Bytes, FieldSpans | None]:
         """Return a block that has the records, and where their fields are, if kernels find them."""

@@ -64,11 +64,13 @@ def is_remote(name: str) -> bool:
 
 
 def name_of(url: str) -> str:
-    """Return the name of what a URL leads to: the URL without what signs it.
+    """Return the name of what a path or URL leads to: a URL without what signs it.
 
     Raises:
         InputError: it holds a password, or cannot be read.
     """
+    if not is_remote(url):
+        return url
     scheme, _, rest = url.partition("://")
     place = re.split("[/?#]", rest)[0] if scheme in _WEB else rest.partition("/")[0]
     if not place:
@@ -230,8 +232,8 @@ class RemoteObject:
 
 def _append(file: RemoteObject, data: bytearray, answer: GetResult) -> str:
     """Append what an answer brings of a file; return why it ended, if it did not bring all."""
-    if (now := (answer.meta["size"], version_of(answer.meta))) != (file.size, file.version):
-        raise UnusableFileError(has_changed(file.name, (file.size, file.version), now))
+    now = answer.meta["size"], version_of(answer.meta)
+    check_same(file.name, (file.size, file.version), now)
     try:
         for part in answer.stream(min_chunk_size=_PART_BYTES):
             data += part
@@ -478,18 +480,19 @@ def version_of(meta: ObjectMeta) -> str:
     return f"modified {seconds}" if seconds else ""
 
 
-def has_changed(name: str, before: tuple[int, str], now: tuple[int, str]) -> str:
-    """Return the message about a file whose size or version, in this order, is another one now."""
+def check_same(name: str, before: tuple[int, str], now: tuple[int, str]) -> None:
+    """Raise UnusableFileError for a file whose size or version, in this order, is another one."""
     if before[0] != now[0]:
-        return (
+        raise UnusableFileError(
             f"{name}: has changed while it was read ({before[0]:,} bytes before, {now[0]:,} now); "
             "run the same command again"
         )
-    return (
-        f"{name}: has changed while it was read, or several servers give it different ETags "
-        f"({before[1]} before, {now[1]} now, and the same size). Run the same command again; if "
-        f"that does not help, {_PIPE_IT}"
-    )
+    if before[1] != now[1]:
+        raise UnusableFileError(
+            f"{name}: has changed while it was read, or several servers give it different ETags "
+            f"({before[1]} before, {now[1]} now, and the same size). Run the same command again; "
+            f"if that does not help, {_PIPE_IT}"
+        )
 
 
 @contextmanager

@@ -35,6 +35,7 @@ from streamer.model import SEQUENCE_BITS, SEQUENCE_MASK
 from streamer.pages import table_copy
 from streamer.pages.chunk import PageBatch
 from streamer.pages.files import Source
+from streamer.pages.formats import ARROW, PARQUET
 from streamer.pages.message import read_message
 from streamer.pages.remote import RemoteObject, is_remote, look_up
 from streamer.pages.table_copy import ChosenRows, NewColumn, Ordinals, Progress, TableFile
@@ -138,13 +139,13 @@ def tables_of(what: str, sources: Sequence[Source], remedy: str = _REMEDY) -> li
     """
     found = []
     for source in sources:
-        table = TableFile.of(source)
-        if table is None:
+        kind = source.likely_format()
+        if kind not in {PARQUET, ARROW}:
             raise SettingsError(
                 f"{source.name} is not a Parquet or Arrow file, and {what} gets rows of such files "
                 f"only. Name the output .jsonl for it. {remedy}"
             )
-        found.append(table)
+        found.append(TableFile(source.name, source.name, kind is ARROW, source.remote))
     return found
 
 
