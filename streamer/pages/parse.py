@@ -271,7 +271,7 @@ class PageParser:
     def _find_kind(self, content_type: bytes) -> int:
         """Return what a type in JSON says: HTML, 0 for text, _VAGUE or _REFUSED."""
         text = _unescaped(content_type)
-        if text is None or (text and not self._messages.accepts_type(text)):
+        if text is None or (text and not self.mapping.accepts_type(text)):
             return _REFUSED
         is_html = bodies.declares_html(text)
         return _VAGUE if is_html is None else HTML if is_html else 0
