@@ -120,11 +120,11 @@ def _archive(root: str, name: str) -> str:
 
 def _fields(line: bytes, columns: str) -> dict[str, str]:
     """Return the fields of a line by the names that CDXJ has for them."""
+    key = _JSON_LINE.match(line)
+    content = line[key.end() :] if key else line
     try:
-        if line.startswith(b"{"):
-            return _texts(_decode(line))
-        if key := _JSON_LINE.match(line):
-            return _texts(_decode(line[key.end() :]))
+        if content.startswith(b"{"):
+            return _texts(_decode(content))
         words = [word.decode() for word in line.split()]  # at blanks of ASCII only
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise InvalidPage("bad_cdx_line", "no JSON object, or no UTF-8") from error

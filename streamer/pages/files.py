@@ -67,7 +67,11 @@ class Source(InputFile):
                 raise InputError(_describe_pipe(self.name, kind))
             if kind.is_utf8 and self.is_regular:
                 head = stream.look(_CHARSET_BYTES)[:_CHARSET_BYTES]
-                formats.check_charset(self.name, head, json=kind is formats.JSON_LINES)
+                if found := other_charset(head, json=kind is formats.JSON_LINES):
+                    raise InputError(  # letters would be U+FFFD, and different texts the same
+                        f"{self.name}: is not UTF-8, but looks like {found}; convert it with "
+                        f"iconv -f {found} -t UTF-8"
+                    )
             return kind.open(self, stream)
 
     def read_small(self, *, complete: bool = True) -> tuple[Chunk, tuple[int, ...]] | None:
@@ -296,32 +300,18 @@ def _readable_head(name: str) -> bytes:
 
 
 def _check(name: str) -> bool:
-    """Return whether the source `name` is a regular file, once it is known to be readable."""
+    """Return whether the source `name` is a regular file, once it is known to be a page file."""
     if name == STANDARD_INPUT:
         return False
-    if is_remote(name):
-        _check_format(name, b"")
-        return True
-    path = Path(name)
-    if not path.exists():
-        raise InputError(f"{name}: no such file; check the path")
-    head = _readable_head(name)
-    if not path.is_file():
-        if (kind := formats.format_by_name(name)) and not kind.packed:
-            raise InputError(_describe_pipe(name, kind))
-        return False
-    _check_format(name, head)
-    return True
-
-
-def _describe_pipe(name: str, kind: Format) -> str:
-    """Return what to say of a pipe with a format whose reader seeks."""
-    return f"{name}: a {kind.name} file cannot be read from a pipe; name the file"
-
-
-def _check_format(name: str, head: bytes) -> None:
-    """Raise InputError unless a file of this name that begins so is a page file."""
-    kind = formats.format_by_name(name)
+    kind, path, head = formats.format_by_name(name), Path(name), b""
+    if not is_remote(name):
+        if not path.exists():
+            raise InputError(f"{name}: no such file; check the path")
+        head = _readable_head(name)
+        if not path.is_file():
+            if kind and not kind.packed:
+                raise InputError(_describe_pipe(name, kind))
+            return False
     if fault := formats.fault_of(head, kind):
         raise InputError(f"{name}: {fault}")
     if kind is None:
@@ -329,3 +319,9 @@ def _check_format(name: str, head: bytes) -> None:
         rest = ", or pipe it into -" if is_known else " if it is one of these"
         raise InputError(f"{name}: not a known kind of file; name it {formats.KNOWN_NAMES}{rest}")
     formats.format_of(name, head).check()
+    return True
+
+
+def _describe_pipe(name: str, kind: Format) -> str:
+    """Return what to say of a pipe with a format whose reader seeks."""
+    return f"{name}: a {kind.name} file cannot be read from a pipe; name the file"

@@ -8,7 +8,6 @@ import re
 from functools import partial
 
 from streamer.compression import ARROW_ENDINGS, PARQUET_ENDINGS
-from streamer.errors import InputError
 from streamer.pages.bytestream import ByteStream
 from streamer.pages.cdx import CdxRecords, begins_cdx
 from streamer.pages.lines import LetterRecords, open_json_lines, small_lines
@@ -19,7 +18,6 @@ from streamer.pages.rows import TAB, open_rows
 from streamer.pages.tables import needs_arrow, open_table_records
 from streamer.pages.wacz import open_wacz
 from streamer.pages.warc import WarcRecords, begins_file
-from streamer.text.charset import other_charset
 
 
 def _tables(kind: str, suffixes: tuple[str, ...], magic: bytes) -> Format:
@@ -100,21 +98,6 @@ _FOREIGN = (  # place, bytes, what it is, what to do
     (0, b"\xff\xfe", UTF16, "convert it to UTF-8 with iconv"),
     (0, b"\xfe\xff", UTF16, "convert it to UTF-8 with iconv"),
 )
-
-
-def check_charset(name: str, head: bytes, *, json: bool) -> None:
-    """Refuse a file of text without labels that begins in another charset than UTF-8.
-
-    Its letters would be read as U+FFFD, and different texts become the same.
-
-    Raises:
-        InputError: as said.
-    """
-    if found := other_charset(head, json=json):
-        raise InputError(
-            f"{name}: is not UTF-8, but looks like {found}; convert it with iconv -f {found} -t "
-            "UTF-8"
-        )
 
 
 def format_by_name(name: str) -> Format | None:

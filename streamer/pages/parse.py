@@ -169,24 +169,20 @@ class PageParser:
 
     def _decode_without_schemas(self, batch: PageBatch, messages: list[Message]) -> list[Message]:
         """Replace what names a schema by JSON; return all but what becomes a dead letter for it."""
-        refused = set()
+        usable = []
         for place, (ordinal, key, value) in enumerate(messages):
-            if value is None or not is_framed(value) or len(value) > self._limit:
-                continue
-            try:
-                decoded = self._decode(value)
-            except InvalidPage as fault:
-                batch.dead.append(chunks.rejected(ordinal, fault, value, key))
-                refused.add(place)
-                continue
-            if len(decoded) <= self._limit:
+            if value is not None and is_framed(value) and len(value) <= self._limit:
+                try:
+                    decoded = self._decode(value)
+                except InvalidPage as fault:
+                    batch.dead.append(chunks.rejected(ordinal, fault, value, key))
+                    continue
+                if len(decoded) > self._limit:
+                    batch.dead.append(chunks.over_limit(ordinal, value, len(decoded), key))
+                    continue
                 messages[place] = ordinal, key, decoded
-            else:
-                batch.dead.append(chunks.over_limit(ordinal, value, len(decoded), key))
-                refused.add(place)
-        if not refused:
-            return messages
-        return [each for place, each in enumerate(messages) if place not in refused]
+            usable.append(messages[place])
+        return usable
 
     def _apply_rules(self, batch: PageBatch, is_page: Flags) -> None:
         """Mark the pages of which the other text counts; count those to be skipped as no pages."""

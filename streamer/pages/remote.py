@@ -409,14 +409,13 @@ def _look_up_one(url: str, stores: Stores, once: Stores) -> LookedUp:
         )
     is_hub = name.startswith(_HUB)
     if not is_web and (name.endswith("/") or name == store_of(name)):
-        return _below_in_hub(name, stores, once) if is_hub else _below(name, stores)
+        return _below(name, stores, once)
     with explaining_store(name):
         try:
             meta = _describe(url, stores, once) if is_web or is_hub else obstore.head(store, path)
         except FileNotFoundError:
-            if is_hub:
-                return _below_in_hub(name, stores, once)
-            if is_web or not (found := _below(f"{name}/", stores)).objects:
+            folder = name if is_hub else f"{name}/"
+            if is_web or not (found := _below(folder, stores, once)).objects:
                 raise
             return found
     return LookedUp([RemoteObject.of(meta, url, stores)])
@@ -442,13 +441,17 @@ def _describe(url: str, stores: Stores, once: Stores) -> ObjectMeta:
     return obstore.get(store, path).meta  # it gives whole files only, or this one is empty
 
 
-def _below(name: str, stores: Stores) -> LookedUp:
+def _below(name: str, stores: Stores, once: Stores) -> LookedUp:
     """Return the files below a place, whose name ends with a slash."""
     store, path = stores.of(name)
-    from streamer.pages.listing import list_below  # noqa: PLC0415 - an extra
+    from streamer.pages.listing import list_below, list_of_hub  # noqa: PLC0415 - an extra
 
     root = store_of(name)
     with explaining_store(name):
+        if name.startswith(_HUB):  # its list has other digests than the ETags of its files
+            urls = sorted(f"{root}/{path}" for path in list_of_hub(name))
+            looked_up = _look_up_each(urls, stores, once)
+            return LookedUp([each for one in looked_up for each in one.objects], is_folder=True)
         found, no_paths = list_below(store, path.rstrip("/"), name)
     files = {f"{root}/{each['path']}": each for each in found}
     usable = sorted(url for url in files if url.isprintable())
@@ -456,20 +459,6 @@ def _below(name: str, stores: Stores) -> LookedUp:
     objects = [RemoteObject.of(files[url], url, stores) for url in usable]
     shown = sorted(url if url.isprintable() else repr(url)[1:-1] for url in others)
     return LookedUp(objects, is_folder=True, passed_over=shown)
-
-
-def _below_in_hub(name: str, stores: Stores, once: Stores) -> LookedUp:
-    """Return the files below a folder of the hub, each of which is looked up by itself.
-
-    Its list has other digests than the ETags that its files come with.
-    """
-    from streamer.pages.listing import list_of_hub  # noqa: PLC0415 - an extra
-
-    root = store_of(name)
-    with explaining_store(name):
-        urls = sorted(f"{root}/{path}" for path in list_of_hub(name))
-    found = _look_up_each(urls, stores, once)
-    return LookedUp([each for one in found for each in one.objects], is_folder=True)
 
 
 def version_of(meta: ObjectMeta) -> str:
