@@ -93,15 +93,15 @@ def undo_chunks(body: bytes, *, declared: bool) -> bytes:
 
 
 def undo_encodings(body: bytes, names: Sequence[str], limit: int) -> bytes:
-    """Return `body` without its content encodings; `names` in the order in which they were applied.
+    """Return `body` without its content encodings, in the order in which they were applied.
 
-    Under an unknown name, as servers that give a charset or a type there, readable bytes count as
-    they are.
+    `names` are as from `split_names`. Under an unknown name, as servers that give a charset or a
+    type there, readable bytes count as they are.
 
     Raises:
         InvalidPage: `bad_content_encoding`, or `decompressed_too_large`, over `limit` bytes.
     """
-    given = [name for name in map(_plain_name, names) if name not in _NO_ENCODINGS]
+    given = [name for name in names if name not in _NO_ENCODINGS]
     known = [name for name in given if name in _DECODERS]
     if len(known) > LAYERS_MAX:
         raise InvalidPage("bad_content_encoding", f"{len(known)} encodings")
@@ -121,11 +121,7 @@ def undo_encodings(body: bytes, names: Sequence[str], limit: int) -> bytes:
 
 def split_names(header: str) -> list[str]:
     """Return the encodings that a Content-Encoding or Transfer-Encoding header lists, in order."""
-    return [_plain_name(name) for name in header.split(",")]
-
-
-def _plain_name(name: str) -> str:
-    return name.strip().strip("\"'").lower().removeprefix("x-")
+    return [name.strip().strip("\"'").lower().removeprefix("x-") for name in header.split(",")]
 
 
 def _gunzip(body: bytes, limit: int) -> bytes:

@@ -117,11 +117,9 @@ class Extractor:
             raise InvalidPage("missing_scope", f"{self._scope}: not valid Unicode")
         if is_host and not value:
             raise InvalidPage("missing_scope", "the URL has no host")
-        if is_host:
-            return str(value).encode()
         if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
             raise InvalidPage("missing_scope", f"{self._scope}: neither a text nor a whole number")
-        return msgspec.json.encode(value)
+        return str(value).encode() if is_host else msgspec.json.encode(value)
 
     def _accept_type(self, fields: Fields) -> str | None:
         """Return the content type of what may be a page; skip what may not."""
@@ -193,9 +191,9 @@ class Extractor:
         return encodings.is_not_blank(text), HTML if html else 0
 
     def _html_flag(self, body: Buffer, content_type: str | None) -> int:
-        if self._mapping.body_is == "auto":
-            return HTML if looks_like_html(body, content_type) else 0
-        return HTML if self._mapping.body_is == "html" else 0
+        told = self._mapping.body_is
+        is_html = looks_like_html(body, content_type) if told == "auto" else told == "html"
+        return HTML if is_html else 0
 
     def _found(self, fields: Fields, name: str) -> Any:  # noqa: ANN401 - any JSON value
         """Return the first value other than null of a field's places; alone, out of its array."""

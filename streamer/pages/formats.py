@@ -8,12 +8,11 @@ import re
 from functools import partial
 
 from streamer.compression import ARROW_ENDINGS, PARQUET_ENDINGS
-from streamer.pages.bytestream import ByteStream
 from streamer.pages.cdx import CdxRecords, begins_cdx
 from streamer.pages.lines import LetterRecords, open_json_lines, small_lines
 from streamer.pages.members import GZIP_MAGIC, ZSTD_MAGIC
 from streamer.pages.page_files import TYPES, PageFileRecords, small_page
-from streamer.pages.records import Format, InputFile
+from streamer.pages.records import Format
 from streamer.pages.rows import TAB, open_rows
 from streamer.pages.tables import needs_arrow, open_table_records
 from streamer.pages.wacz import open_wacz
@@ -34,8 +33,10 @@ def _rows(kind: str, suffix: str, delimiter: str) -> Format:
     return Format(kind, (suffix,), partial(open_rows, delimiter=delimiter), rank=1, is_utf8=True)
 
 
-def _letters(file: InputFile, stream: ByteStream) -> LetterRecords:
-    return LetterRecords(file, stream, is_of_messages)
+def is_of_messages(name: str) -> bool:
+    """Return by its name whether a source has messages; WARC records and single pages are none."""
+    kind = format_by_name(name.lower().removesuffix(".zst"))  # as a pipe may be called
+    return kind is None or kind.is_message
 
 
 JSON_LINES = Format(
@@ -57,6 +58,7 @@ PAGE_FILES = Format(
 _LETTER = re.compile(
     rb'\{"page":\{"topic":"(?:[^"\\]|\\.)*","partition":\d+,"offset":\d+\},"code":"'
 )
+_letters = partial(LetterRecords, is_message=is_of_messages)
 LETTERS = Format("dead letters", (".dead.jsonl",), _letters, begins=_LETTER.match, rank=3)
 FORMATS = (
     JSON_LINES,
@@ -105,12 +107,6 @@ def format_by_name(name: str) -> Format | None:
     if found := _BY_SUFFIX.search(name):
         return _OF_SUFFIX[found[0].lower()]
     return CDX if _COMMON_CRAWLS.search(name) else None
-
-
-def is_of_messages(name: str) -> bool:
-    """Return by its name whether a source has messages; WARC records and single pages are none."""
-    kind = format_by_name(name.lower().removesuffix(".zst"))  # as a pipe may be called
-    return kind is None or kind.is_message
 
 
 def format_by_head(head: bytes) -> Format | None:

@@ -132,8 +132,8 @@ class Stores:
 def _opened(root: str, *, patient: bool) -> ObjectStore:
     name = name_of(root)
     with needs_extra("object-store", f"Reading {name}"):
-        check_credentials = object_store.check_credentials
-    check_credentials(root, f"Files in {name}", "; or, of a public bucket, AWS_SKIP_SIGNATURE=true")
+        more = "; or, of a public bucket, AWS_SKIP_SIGNATURE=true"
+        object_store.check_credentials(root, f"Files in {name}", more)
     try:
         return object_store.open_store(root, timeout=_TIMEOUT, patient=patient)
     except (obstore.exceptions.BaseError, ValueError) as error:

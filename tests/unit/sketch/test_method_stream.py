@@ -36,8 +36,7 @@ def batch() -> PageBatch:
     lines = [planted.line for planted in Crawl(7).records(RECORDS)]
     found = PageParser().parse(chunk_of(lines))
     long = [i for i, body in enumerate(found.bodies) if len(body) > 3000][:COPIES]
-    copied = [lines[found.sequences[i]] for i in long] * 2
-    return PageParser().parse(chunk_of(copied))
+    return PageParser().parse(chunk_of([lines[found.sequences[i]] for i in long] * 2))
 
 
 @pytest.mark.parametrize("choice", CHOICES)
