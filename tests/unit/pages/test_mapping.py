@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from streamer.errors import SettingsError
 from streamer.pages.chunk import Chunk, PageBatch
 from streamer.pages.extract import URL_BYTES_MAX
-from streamer.pages.files import open_sources
+from streamer.pages.files import Source
 from streamer.pages.mapping import PRESETS, FieldMapping, parse_fields
 from streamer.pages.message import MISSING, parse_pointer, resolve
 from streamer.pages.parse import PageParser
@@ -54,8 +54,7 @@ MESSAGES = Path(__file__).parents[2] / "fixtures" / "messages"
 
 
 def parse_fixture(path: Path) -> PageBatch:
-    (source,) = open_sources([str(path)]).sources
-    (chunk,) = all_chunks(source)
+    (chunk,) = all_chunks(Source(str(path), is_regular=True))
     return PageParser(PRESETS[path.stem], carry=["fetched_at", "content_type"]).parse(chunk)
 
 
