@@ -150,7 +150,7 @@ def read_body(path: Path | str, reader: PageReader = DEFAULT_READER) -> Body:
         InputError: the file cannot be read, is too large, or holds several pages.
     """
     given = str(path)
-    name = name_of(given) if is_remote(given) else given
+    name = name_of(given)
     if not has_records(name):
         return _body_of_text(name, read_whole(given, PAGE_BYTES_MAX))
     pages = read_bodies(reader, reader.open([given]))

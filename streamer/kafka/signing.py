@@ -15,7 +15,7 @@ from streamer.kafka.publisher import headers_within
 from streamer.kafka.reader import Fetched
 from streamer.kafka.topics import LOG_BYTES_MAX
 from streamer.kafka.wire import LogIdentity, pack_record
-from streamer.pages.chunk import PageBatch, RejectedRecord
+from streamer.pages.chunk import Chunk, PageBatch, RejectedRecord
 from streamer.pages.parse import PageParser, tombstones_in
 from streamer.pages.schema_registry import add_frame
 from streamer.run.stages import OneAThread, sign
@@ -64,17 +64,13 @@ class ChunkSigner:
         self._signers = OneAThread(self._make_signer)
 
     def _parse(self, chunk: Fetched) -> PageBatch:
-        messages = (
-            (
-                each.offset,
-                each.key if len(each.key or b"") <= KEY_BYTES_MAX else None,
-                add_frame(each.value, each.headers),
-            )
-            for each in chunk.records
-        )
-        times = (max(0, each.timestamp) for each in chunk.records)
-        headers = (each.headers for each in chunk.records)
-        return self.parser.parse_messages(chunk.start, chunk.end, messages, times, headers)
+        messages = Chunk(chunk.start, chunk.end)
+        for each in chunk.records:
+            key = each.key if len(each.key or b"") <= KEY_BYTES_MAX else None
+            messages.messages.append((each.offset, key, add_frame(each.value, each.headers)))
+            messages.times.append(max(0, each.timestamp))
+            messages.headers.append(each.headers)
+        return self.parser.parse(messages)
 
     def learn(self, chunk: Fetched, table: SiteMemory) -> None:
         """Have a table learn the pages of a chunk, which are signed already."""

@@ -208,9 +208,8 @@ class ArchiveReader(AbstractContextManager["ArchiveReader"]):
                 known = remote.look_up_file(url)
         with self._lock:
             before = self._known.setdefault(url, known)
-            if before.status != known.status:
-                versions = (before.size, before.version), (known.size, known.version)
-                raise remote.UnusableFileError(remote.has_changed(known.name, *versions))
+            versions = (before.size, before.version), (known.size, known.version)
+            remote.check_same(known.name, *versions)
             if len(self._known) > _KNOWN_MAX:
                 self._known.pop(next(iter(self._known)))
         data = data or replace(known, stores=stores).read(start, min(end, known.size))

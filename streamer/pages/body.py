@@ -22,7 +22,8 @@ from streamer.text.visible import Buffer
 HEAD_BYTES = 4096  # of a body without a type, in which an element is looked for
 BINARY_BYTES = 512  # as many decide whether a body is binary
 LEADING_MAX = 1 << 16  # bytes of white space, or units of it, that are skipped
-_TYPES_KEPT = 1024  # a crawl repeats few
+_TYPES_KEPT = 1024  # a crawl repeats few,
+_TYPE_CHARACTERS_MAX = 128  # and longer ones may be of any length
 
 _LIST_ITEM = re.compile(r'(?:[^,"]|"(?:[^"\\]|\\.)*"?)+')
 _ESSENCE = re.compile(
@@ -101,15 +102,22 @@ CONTROLS_MAX = 0.05  # of the first BINARY_BYTES; of random bytes a tenth are co
 _CONTROLS = bytes({*range(32)} - {*b"\t\n\v\f\r\x1a\x1b"}) + b"\x7f"
 
 
-@lru_cache(_TYPES_KEPT)
 def essence_of(content_type: str) -> str:
     """Return type and subtype in lower case, as `text/html`; "" where none is valid."""
+    is_kept = len(content_type) <= _TYPE_CHARACTERS_MAX
+    return (_kept_essence if is_kept else _read_essence)(content_type)
+
+
+def _read_essence(content_type: str) -> str:
     found = ""
     for item in _LIST_ITEM.findall(content_type):
         own = _ESSENCE.match(item)
         if own and not own[1].endswith("/*"):
             found = own[1].lower()
     return "text/html" if found in _MEANT_FOR_HTML else found
+
+
+_kept_essence = lru_cache(_TYPES_KEPT)(_read_essence)
 
 
 def declares_html(content_type: str | None) -> bool | None:

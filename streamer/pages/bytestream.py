@@ -282,7 +282,7 @@ def read_whole(given: str, bytes_max: int) -> bytes:
         InputError: it cannot be read, is damaged, or has more than `bytes_max`.
         SettingsError: the extra that a URL needs is not installed, or credentials are missing.
     """
-    name, remote = (name_of(given), look_up_file(given)) if is_remote(given) else (given, None)
+    name, remote = name_of(given), look_up_file(given) if is_remote(given) else None
     with ByteStream(name, remote=remote) as stream:
         data = stream.look(bytes_max + 1)
         if stream.damage:

@@ -31,7 +31,7 @@ from streamer.pages.lists import join_path, root_of
 from streamer.pages.mapping import PRESETS
 from streamer.pages.members import first_member
 from streamer.pages.records import InputFile, Records
-from streamer.pages.remote import has_changed, is_remote, name_of
+from streamer.pages.remote import check_same, is_remote, name_of
 from streamer.pages.warc import HEADERS_BYTES_MAX, begins_record, first_record
 
 LINE_BYTES_MAX = 64 << 10
@@ -68,7 +68,7 @@ def archives_root(base: str) -> str:
         InputError: it holds a password.
         SettingsError: it is signed.
     """
-    if is_remote(base) and name_of(base) != base:
+    if name_of(base) != base:
         raise SettingsError(
             f"--cdx-base {name_of(base)}?...: a signed URL is of one file. Give the URL without "
             "what follows the question mark, and the credentials in the environment."
@@ -120,11 +120,11 @@ def _archive(root: str, name: str) -> str:
 
 def _fields(line: bytes, columns: str) -> dict[str, str]:
     """Return the fields of a line by the names that CDXJ has for them."""
+    key = _JSON_LINE.match(line)
+    content = line[key.end() :] if key else line
     try:
-        if line.startswith(b"{"):
-            return _texts(_decode(line))
-        if key := _JSON_LINE.match(line):
-            return _texts(_decode(line[key.end() :]))
+        if content.startswith(b"{"):
+            return _texts(_decode(content))
         words = [word.decode() for word in line.split()]  # at blanks of ASCII only
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise InvalidPage("bad_cdx_line", "no JSON object, or no UTF-8") from error
@@ -271,8 +271,7 @@ class CdxRecords(Records):
             record = first_record(member, line.ordinal, self._file.page_bytes_max)
             _check_url(record, wanted.url)
         except InvalidPage as fault:
-            name = name_of(archive) if is_remote(archive) else archive  # without what signs it
-            where = f"{fault.detail}; bytes {start} to {end} of {name}"
+            where = f"{fault.detail}; bytes {start} to {end} of {name_of(archive)}"
             return _reject(line, InvalidPage(fault.code, where)), version
         return record, version
 
@@ -295,8 +294,8 @@ def _note(archives: dict[str, Version], now: Version) -> None:
         InputError: it was another one before.
     """
     before = archives.setdefault(now.key, now)
-    if is_remote(now.name) and before != now:
-        raise InputError(has_changed(now.name, before[1:3], now[1:3]))
+    if is_remote(now.name):
+        check_same(now.name, before[1:3], now[1:3])
     if before.tag != now.tag:
         raise InputError(f"{now.name}: has changed while it was read; run the same command again")
     archives[now.key] = max(before, now)

@@ -29,6 +29,7 @@ LAYERS_MAX = 4  # of encodings around one body; double encoding is seen, more is
 CHUNKS_MAX = 1 << 17  # of one chunked body: bounds the time that one-byte chunks take
 WINDOW_LOG_MAX = 23  # RFC 9659: a zstd window over 8 MiB is not allowed as content encoding
 
+_MAGICS = {GZIP_MAGIC: "gzip", ZSTD_MAGIC: "zstd"}
 _NO_ENCODINGS = frozenset({"", "identity", "none", "utf-8", "utf8", "8bit", "binary"})
 _CHUNK_SIZE = re.compile(rb"[ \t]{0,16}([0-9a-fA-F]{1,8})[ \t]{0,16}(?:;[^\r\n]{0,1024})?\r?\n")
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
@@ -92,48 +93,35 @@ def undo_chunks(body: bytes, *, declared: bool) -> bytes:
 
 
 def undo_encodings(body: bytes, names: Sequence[str], limit: int) -> bytes:
-    """Return `body` without its content encodings; `names` in the order in which they were applied.
+    """Return `body` without its content encodings, in the order in which they were applied.
 
-    Under an unknown name, as servers that give a charset or a type there, readable bytes count as
-    they are.
+    `names` are as from `split_names`. Under an unknown name, as servers that give a charset or a
+    type there, readable bytes count as they are.
 
     Raises:
         InvalidPage: `bad_content_encoding`, or `decompressed_too_large`, over `limit` bytes.
     """
-    given = [name for name in map(_plain_name, names) if name not in _NO_ENCODINGS]
+    given = [name for name in names if name not in _NO_ENCODINGS]
     known = [name for name in given if name in _DECODERS]
     if len(known) > LAYERS_MAX:
         raise InvalidPage("bad_content_encoding", f"{len(known)} encodings")
-    for name in reversed(known):
-        if body.startswith((GZIP_MAGIC, ZSTD_MAGIC)):  # whatever the header calls it
-            name = "gzip" if body.startswith(GZIP_MAGIC) else "zstd"  # noqa: PLW2901
+    for named in (*reversed(known), *[""] * LAYERS_MAX):
+        own = (name for magic, name in _MAGICS.items() if body.startswith(magic))
+        name = next(own, named)  # by its magic, whatever the header calls it
+        if not name:
+            break
         body = _DECODERS[name](body, limit)
-    body = _decode_others(body, limit)
+    else:
+        raise InvalidPage("bad_content_encoding", f"more than {LAYERS_MAX} encodings")
     if len(known) < len(given) and is_binary(body) and not foreign_kind(body):
         unknown = next(name for name in given if name not in _DECODERS)
         raise InvalidPage("bad_content_encoding", f"unknown encoding {unknown[:40]!r}")
     return body
 
 
-def _decode_others(body: bytes, limit: int) -> bytes:
-    """Expand a body as long as it begins with the magic of gzip or zstd."""
-    for _ in range(LAYERS_MAX):
-        if body.startswith(GZIP_MAGIC):
-            body = _gunzip(body, limit)
-        elif body.startswith(ZSTD_MAGIC):
-            body = _unzstd(body, limit)
-        else:
-            return body
-    raise InvalidPage("bad_content_encoding", f"more than {LAYERS_MAX} encodings")
-
-
 def split_names(header: str) -> list[str]:
     """Return the encodings that a Content-Encoding or Transfer-Encoding header lists, in order."""
-    return [_plain_name(name) for name in header.split(",")]
-
-
-def _plain_name(name: str) -> str:
-    return name.strip().strip("\"'").lower().removeprefix("x-")
+    return [name.strip().strip("\"'").lower().removeprefix("x-") for name in header.split(",")]
 
 
 def _gunzip(body: bytes, limit: int) -> bytes:

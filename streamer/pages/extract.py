@@ -13,7 +13,6 @@ one page is not decided here.
 
 import re
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -57,9 +56,6 @@ def clean_url(url: str) -> str:
 
 CARRIED_BYTES_MAX = 4 << 10  # of one value, as JSON
 
-_TYPES_KEPT_MAX = 256
-_TYPE_CHARACTERS_MAX = 128
-
 
 class PageFields(NamedTuple):
     """One page: `flags`, `carried` and `time` as in chunk.py."""
@@ -85,21 +81,15 @@ class Extractor:
         """
         self._mapping = mapping
         self._limit = page_bytes_max
-        self._accepts_type = lru_cache(_TYPES_KEPT_MAX)(mapping.accepts_type)
-        self._carry = [(name, self._carry_value(name)) for name in carry]
+        self._carry = {name: () if name in POINTER_FIELDS else _pointer_of(name) for name in carry}
         self.missing = set(carry)  # what is to be carried, and no page has had until now
         pointers = [tokens for name in POINTER_FIELDS for tokens in getattr(mapping, name)]
-        pointers += [_pointer_of(name) for name in carry if name not in POINTER_FIELDS]
+        pointers += filter(None, self._carry.values())
         self._scope = scope
         self._scope_at = _pointer_of(scope) if scope not in {"", HOST} else ()
         pointers += [self._scope_at] if self._scope_at else []
         self.columns = frozenset(tokens[0] for tokens in pointers)
         self.bodies = frozenset(tokens[0] for tokens in (*mapping.body, *mapping.body_base64))
-
-    def accepts_type(self, content_type: str) -> bool:
-        """Return whether pages may have this type; cached, since a crawl repeats few types."""
-        is_kept = len(content_type) < _TYPE_CHARACTERS_MAX
-        return (self._accepts_type if is_kept else self._mapping.accepts_type)(content_type)
 
     def page(self, fields: Fields, block: Callable[[], bytes] | None = None) -> PageFields:
         """Return the page in a JSON message; `block` gives the body that follows its fields.
@@ -127,11 +117,9 @@ class Extractor:
             raise InvalidPage("missing_scope", f"{self._scope}: not valid Unicode")
         if is_host and not value:
             raise InvalidPage("missing_scope", "the URL has no host")
-        if is_host:
-            return str(value).encode()
         if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
             raise InvalidPage("missing_scope", f"{self._scope}: neither a text nor a whole number")
-        return msgspec.json.encode(value)
+        return str(value).encode() if is_host else msgspec.json.encode(value)
 
     def _accept_type(self, fields: Fields) -> str | None:
         """Return the content type of what may be a page; skip what may not."""
@@ -139,7 +127,7 @@ class Extractor:
         if status is not None and not self._mapping.accepts_status(status):
             raise SkippedRecord("status_not_2xx")
         content_type = self._scalar(fields, "content_type")
-        if content_type and not self.accepts_type(content_type):
+        if content_type and not self._mapping.accepts_type(content_type):
             raise SkippedRecord("type_not_text")
         return content_type
 
@@ -203,9 +191,9 @@ class Extractor:
         return encodings.is_not_blank(text), HTML if html else 0
 
     def _html_flag(self, body: Buffer, content_type: str | None) -> int:
-        if self._mapping.body_is == "auto":
-            return HTML if looks_like_html(body, content_type) else 0
-        return HTML if self._mapping.body_is == "html" else 0
+        told = self._mapping.body_is
+        is_html = looks_like_html(body, content_type) if told == "auto" else told == "html"
+        return HTML if is_html else 0
 
     def _found(self, fields: Fields, name: str) -> Any:  # noqa: ANN401 - any JSON value
         """Return the first value other than null of a field's places; alone, out of its array."""
@@ -236,8 +224,8 @@ class Extractor:
     def _carried(self, fields: Fields) -> bytes:
         """Return the carried fields as one JSON object, in the order asked for; empty if none."""
         carried: dict[str, msgspec.Raw] = {}
-        for name, read in self._carry:
-            value = read(fields)
+        for name, tokens in self._carry.items():
+            value = self._carried_value(fields, name, tokens)
             if value is MISSING:
                 continue
             self.missing.discard(name)
@@ -253,18 +241,12 @@ class Extractor:
         except InvalidPage:  # a number that is none
             return 0
 
-    def _carry_value(self, name: str) -> Callable[[Fields], Any]:
-        """Return how to read what `--carry NAME` names: a field, or a place in the message."""
-        if name == "fetched_at":
-            return self._carry_time
-        if name in POINTER_FIELDS:
-            return lambda fields: self._found(fields, name)
-        tokens = _pointer_of(name)
-        return lambda fields: field_at(fields, tokens)
-
-    def _carry_time(self, fields: Fields) -> Any:  # noqa: ANN401 - as found where it is no time
-        value = self._found(fields, "fetched_at")
-        return value if value is MISSING else normalise_time(value, self._mapping.time) or value
+    def _carried_value(self, fields: Fields, name: str, tokens: tuple[str, ...]) -> Any:  # noqa: ANN401 - any JSON value
+        """Return what `--carry NAME` names: a field, or what is at a place in the message."""
+        if tokens:
+            return field_at(fields, tokens)
+        value = self._found(fields, name)
+        return (name == "fetched_at" and normalise_time(value, self._mapping.time)) or value
 
 
 def _refuse_foreign(body: Buffer) -> None:

@@ -7,7 +7,7 @@ again.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from urllib.parse import quote
 from streamer.errors import InputError, on_failure
 from streamer.pages import folders, formats
 from streamer.pages.bytestream import FIRST_BYTES, STANDARD_INPUT, ByteStream, first_bytes
-from streamer.pages.chunk import PAGE_BYTES_MAX, Chunk, Ending
+from streamer.pages.chunk import PAGE_BYTES_MAX, Chunk
 from streamer.pages.identity import FileIdentity, folder_resolver, identify
 from streamer.pages.lists import expand_lists
 from streamer.pages.members import is_skippable
@@ -37,14 +37,11 @@ class Source(InputFile):
         """The size as stored, in bytes; None for a pipe."""
         return self.status()[0] if self.is_regular else None
 
-    def identity(self, resolved: str = "") -> FileIdentity | None:
-        """Return which file it is now; None for a pipe, which cannot be read again.
-
-        `resolved` is as for `identify`.
-        """
+    def identity(self) -> FileIdentity | None:
+        """Return which file it is now; None for a pipe, which cannot be read again."""
         if self.remote is not None:
-            return FileIdentity(self.name, self.remote.size, self.remote.version, 0)
-        return identify(self.name, resolved=resolved) if self.is_regular else None
+            return FileIdentity(self.remote.size, self.remote.version, 0)
+        return identify(self.name) if self.is_regular else None
 
     def status(self) -> tuple[int, ...]:
         """Return size, times and inode: what is equal for a file that nobody has written to.
@@ -66,32 +63,16 @@ class Source(InputFile):
         stream = ByteStream(self.name, chunk_seconds, self.remote)
         with on_failure(stream.close):
             kind = self._format(stream)
+            if not (self.is_regular or kind.packed):
+                raise InputError(_describe_pipe(self.name, kind))
             if kind.is_utf8 and self.is_regular:
                 head = stream.look(_CHARSET_BYTES)[:_CHARSET_BYTES]
-                formats.check_charset(self.name, head, json=kind is formats.JSON_LINES)
+                if found := other_charset(head, json=kind is formats.JSON_LINES):
+                    raise InputError(  # letters would be U+FFFD, and different texts the same
+                        f"{self.name}: is not UTF-8, but looks like {found}; convert it with "
+                        f"iconv -f {found} -t UTF-8"
+                    )
             return kind.open(self, stream)
-
-    def is_converted(self) -> bool:
-        """Return whether the same records may lie in a file that begins with other bytes.
-
-        Raises:
-            InputError: the file cannot be read.
-        """
-        with self.open() as records:
-            return records.is_converted
-
-    def read(self) -> Iterator[Chunk]:
-        """Yield all records, ascending, in chunks without gaps; the last line needs no end.
-
-        Raises:
-            InputError: the file cannot be opened or read, or, once all else has been yielded, the
-                rest of it cannot.
-        """
-        ending = Ending()
-        with self.open() as records:
-            yield from records.chunks(0, ending)
-        if ending.damage:
-            raise InputError(f"{self.name}: {ending.damage}; copy the file again")
 
     def read_small(self, *, complete: bool = True) -> tuple[Chunk, tuple[int, ...]] | None:
         """Return all records of a small file as one chunk, and its status.
@@ -118,18 +99,18 @@ class Source(InputFile):
         chunk = kind.small(self, data, complete)
         return None if chunk is None else (chunk, status)
 
-    def likely_format(self, size: int) -> Format | None:
+    def likely_format(self) -> Format | None:
         """Return the format before anything is read, None of a pipe and of an empty file.
 
-        It is recognised by the first `size` bytes; of a remote file, which they would cost a
-        request, by its name.
+        It is recognised by its first bytes; of a remote file, which they would cost a request, by
+        its name.
 
         Raises:
             InputError: the file cannot be read.
         """
         if self.remote is not None:
             return formats.format_by_name(self.name) if self.remote.size else None
-        head = first_bytes(self.name, size) if self.is_regular else b""
+        head = first_bytes(self.name, FIRST_BYTES) if self.is_regular else b""
         return formats.format_of(self.name, head) if head else None
 
     def _format(self, stream: ByteStream) -> Format:
@@ -178,7 +159,7 @@ def open_sources(
     remote = look_up([path for path in paths if is_remote(path)])
     if "" in paths:  # which would be the folder one is in
         raise InputError("A path is the empty text; is a variable of the shell not set?")
-    for path in (name_of(path) if is_remote(path) else path for path in paths):
+    for path in map(name_of, paths):
         there = remote.get(path)
         objects = {each.name: each for each in there.objects} if there else {}
         found = [path]
@@ -319,28 +300,18 @@ def _readable_head(name: str) -> bytes:
 
 
 def _check(name: str) -> bool:
-    """Return whether the source `name` is a regular file, once it is known to be readable."""
+    """Return whether the source `name` is a regular file, once it is known to be a page file."""
     if name == STANDARD_INPUT:
         return False
-    if is_remote(name):
-        _check_format(name, b"")
-        return True
-    path = Path(name)
-    if not path.exists():
-        raise InputError(f"{name}: no such file; check the path")
-    head = _readable_head(name)
-    if not path.is_file():
-        if (kind := formats.format_by_name(name)) and not kind.packed:
-            why = f"{name}: a {kind.name} file cannot be read from a pipe; name the file"
-            raise InputError(why)
-        return False
-    _check_format(name, head)
-    return True
-
-
-def _check_format(name: str, head: bytes) -> None:
-    """Raise InputError unless a file of this name that begins so is a page file."""
-    kind = formats.format_by_name(name)
+    kind, path, head = formats.format_by_name(name), Path(name), b""
+    if not is_remote(name):
+        if not path.exists():
+            raise InputError(f"{name}: no such file; check the path")
+        head = _readable_head(name)
+        if not path.is_file():
+            if kind and not kind.packed:
+                raise InputError(_describe_pipe(name, kind))
+            return False
     if fault := formats.fault_of(head, kind):
         raise InputError(f"{name}: {fault}")
     if kind is None:
@@ -348,3 +319,9 @@ def _check_format(name: str, head: bytes) -> None:
         rest = ", or pipe it into -" if is_known else " if it is one of these"
         raise InputError(f"{name}: not a known kind of file; name it {formats.KNOWN_NAMES}{rest}")
     formats.format_of(name, head).check()
+    return True
+
+
+def _describe_pipe(name: str, kind: Format) -> str:
+    """Return what to say of a pipe with a format whose reader seeks."""
+    return f"{name}: a {kind.name} file cannot be read from a pipe; name the file"

@@ -8,18 +8,15 @@ import re
 from functools import partial
 
 from streamer.compression import ARROW_ENDINGS, PARQUET_ENDINGS
-from streamer.errors import InputError
-from streamer.pages.bytestream import ByteStream
 from streamer.pages.cdx import CdxRecords, begins_cdx
 from streamer.pages.lines import LetterRecords, open_json_lines, small_lines
 from streamer.pages.members import GZIP_MAGIC, ZSTD_MAGIC
 from streamer.pages.page_files import TYPES, PageFileRecords, small_page
-from streamer.pages.records import Format, InputFile
+from streamer.pages.records import Format
 from streamer.pages.rows import TAB, open_rows
 from streamer.pages.tables import needs_arrow, open_table_records
 from streamer.pages.wacz import open_wacz
 from streamer.pages.warc import WarcRecords, begins_file
-from streamer.text.charset import other_charset
 
 
 def _tables(kind: str, suffixes: tuple[str, ...], magic: bytes) -> Format:
@@ -36,8 +33,10 @@ def _rows(kind: str, suffix: str, delimiter: str) -> Format:
     return Format(kind, (suffix,), partial(open_rows, delimiter=delimiter), rank=1, is_utf8=True)
 
 
-def _letters(file: InputFile, stream: ByteStream) -> LetterRecords:
-    return LetterRecords(file, stream, is_of_messages)
+def is_of_messages(name: str) -> bool:
+    """Return by its name whether a source has messages; WARC records and single pages are none."""
+    kind = format_by_name(name.lower().removesuffix(".zst"))  # as a pipe may be called
+    return kind is None or kind.is_message
 
 
 JSON_LINES = Format(
@@ -59,6 +58,7 @@ PAGE_FILES = Format(
 _LETTER = re.compile(
     rb'\{"page":\{"topic":"(?:[^"\\]|\\.)*","partition":\d+,"offset":\d+\},"code":"'
 )
+_letters = partial(LetterRecords, is_message=is_of_messages)
 LETTERS = Format("dead letters", (".dead.jsonl",), _letters, begins=_LETTER.match, rank=3)
 FORMATS = (
     JSON_LINES,
@@ -102,32 +102,11 @@ _FOREIGN = (  # place, bytes, what it is, what to do
 )
 
 
-def check_charset(name: str, head: bytes, *, json: bool) -> None:
-    """Refuse a file of text without labels that begins in another charset than UTF-8.
-
-    Its letters would be read as U+FFFD, and different texts become the same.
-
-    Raises:
-        InputError: as said.
-    """
-    if found := other_charset(head, json=json):
-        raise InputError(
-            f"{name}: is not UTF-8, but looks like {found}; convert it with iconv -f {found} -t "
-            "UTF-8"
-        )
-
-
 def format_by_name(name: str) -> Format | None:
     """Return the format by a file's name; None: none."""
     if found := _BY_SUFFIX.search(name):
         return _OF_SUFFIX[found[0].lower()]
     return CDX if _COMMON_CRAWLS.search(name) else None
-
-
-def is_of_messages(name: str) -> bool:
-    """Return by its name whether a source has messages; WARC records and single pages are none."""
-    kind = format_by_name(name.lower().removesuffix(".zst"))  # as a pipe may be called
-    return kind is None or kind.is_message
 
 
 def format_by_head(head: bytes) -> Format | None:

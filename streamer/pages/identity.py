@@ -3,7 +3,7 @@
 import hashlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from streamer.pages.remote import is_remote, name_of
 from streamer.pages.stored_file import read_beginning
@@ -11,14 +11,12 @@ from streamer.pages.stored_file import read_beginning
 HEAD_BYTES_MAX = 64 << 10
 
 
-@dataclass(frozen=True, slots=True)
-class FileIdentity:
+class FileIdentity(NamedTuple):
     """Which file it is: `head_digest` is BLAKE2b-128, in hex, of its first `head_bytes` bytes.
 
     Of a remote file it is the version (`RemoteObject`), with no bytes.
     """
 
-    path: str
     size_bytes: int
     head_digest: str
     head_bytes: int
@@ -50,14 +48,12 @@ def folder_resolver() -> Callable[[str], str]:
     return resolve
 
 
-def identify(path: str, head_bytes: int = HEAD_BYTES_MAX, resolved: str = "") -> FileIdentity:
+def identify(path: str, head_bytes: int = HEAD_BYTES_MAX) -> FileIdentity:
     """Return the identity of the file at `path`, its digest over at most `head_bytes`.
-
-    `resolved` is the path without links, if it is known.
 
     Raises:
         InputError: the file cannot be read.
     """
     found, head = read_beginning(path, head_bytes)
     digest = hashlib.blake2b(head, digest_size=16).hexdigest()
-    return FileIdentity(resolved or os.path.realpath(path), found.st_size, digest, len(head))
+    return FileIdentity(found.st_size, digest, len(head))

@@ -110,16 +110,16 @@ class LineReader:
         hurry.hand_on()
         return lines
 
-    def take_malformed(self) -> MalformedLine | None:
-        """Take what is where `take` returns no line; None at the end of the stream."""
+    def take_malformed(self) -> MalformedLine:
+        """Take what is where `take` returns no line; it is empty at the end of the stream."""
         rest = self._rest
         line = rest[: rest.find(b"\n") + 1] or rest
-        if not line:
-            return None
         self._rest = rest[len(line) :]
         self._trail.take(line)
         length, last = len(line), line
-        while not last.endswith(b"\n") and (part := self._stream.read(BUFFER_BYTES)) != b"":
+        while (
+            line and not last.endswith(b"\n") and (part := self._stream.read(BUFFER_BYTES)) != b""
+        ):
             end = (part or b"").find(b"\n") + 1 or BUFFER_BYTES
             last, self._rest = (part or b"")[:end], (part or b"")[end:]
             self._trail.take(last)
@@ -189,12 +189,10 @@ class LineRecords(Records):
                 continue
             bad = source.take_malformed()
             # One that is over the limit needs no end.
-            is_line = bad is not None and (
-                bad.has_end or (len(bad.head) > limit and not stream.damage and accepts(bad.head))
-            )
-            if bad is None or not is_line:
+            is_long = len(bad.head) > limit and not stream.damage and accepts(bad.head)
+            if not (bad.has_end or is_long):
                 ending.damage = stream.damage or ""
-                if bad is not None and bad.head.strip():
+                if bad.head.strip():
                     ending.unended_bytes = bad.length
                 return
             dead = chunks.over_limit(at, bad.head, bad.length)

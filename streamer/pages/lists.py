@@ -25,7 +25,7 @@ def expand_lists(paths: Sequence[str]) -> list[str]:
     """
     found = []
     for path in paths:
-        name = name_of(path) if is_remote(path) else path
+        name = name_of(path)
         found += _read_list(path, name) if name.lower().endswith(_SUFFIXES) else [path]
     return found
 

@@ -370,14 +370,12 @@ def _dictionary(stored: StoredFile, name: str) -> zstd.ZstdDict:
     Raises:
         InputError: it is cut off, too large, or no dictionary.
     """
-    data = bytearray()
     header = stored.take(8) or b""
     size = int.from_bytes(header[4:], "little")
-    while len(data) < size <= DICTIONARY_BYTES_MAX and (part := stored.take(size - len(data))):
-        data += part
+    data = (stored.take(size) or b"") if 0 < size <= DICTIONARY_BYTES_MAX else b""
     with suppress(zstd.ZstdError, ValueError):
         if len(data) == size:
             if data.startswith(ZSTD_MAGIC):
-                data = bytearray(zstd.ZstdDecompressor().decompress(data, DICTIONARY_BYTES_MAX))
-            return zstd.ZstdDict(bytes(data))
+                data = zstd.ZstdDecompressor().decompress(data, DICTIONARY_BYTES_MAX)
+            return zstd.ZstdDict(data)
     raise InputError(f"{name}: its zstd dictionary cannot be read; copy the file again")

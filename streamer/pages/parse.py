@@ -18,7 +18,7 @@ import numpy.typing as npt
 from streamer.errors import InvalidPage, SkippedRecord
 from streamer.pages import body as bodies
 from streamer.pages import chunk as chunks
-from streamer.pages.chunk import Chunk, Message, MessageHeaders, PageBatch, WarcPage
+from streamer.pages.chunk import Chunk, Message, PageBatch, WarcPage
 from streamer.pages.encodings import is_blank_escaped
 from streamer.pages.extract import URL_BYTES_MAX, Extractor, PageFields
 from streamer.pages.http_record import fields_and_body
@@ -169,24 +169,20 @@ class PageParser:
 
     def _decode_without_schemas(self, batch: PageBatch, messages: list[Message]) -> list[Message]:
         """Replace what names a schema by JSON; return all but what becomes a dead letter for it."""
-        refused = set()
+        usable = []
         for place, (ordinal, key, value) in enumerate(messages):
-            if value is None or not is_framed(value) or len(value) > self._limit:
-                continue
-            try:
-                decoded = self._decode(value)
-            except InvalidPage as fault:
-                batch.dead.append(chunks.rejected(ordinal, fault, value, key))
-                refused.add(place)
-                continue
-            if len(decoded) <= self._limit:
+            if value is not None and is_framed(value) and len(value) <= self._limit:
+                try:
+                    decoded = self._decode(value)
+                except InvalidPage as fault:
+                    batch.dead.append(chunks.rejected(ordinal, fault, value, key))
+                    continue
+                if len(decoded) > self._limit:
+                    batch.dead.append(chunks.over_limit(ordinal, value, len(decoded), key))
+                    continue
                 messages[place] = ordinal, key, decoded
-            else:
-                batch.dead.append(chunks.over_limit(ordinal, value, len(decoded), key))
-                refused.add(place)
-        if not refused:
-            return messages
-        return [each for place, each in enumerate(messages) if place not in refused]
+            usable.append(messages[place])
+        return usable
 
     def _apply_rules(self, batch: PageBatch, is_page: Flags) -> None:
         """Mark the pages of which the other text counts; count those to be skipped as no pages."""
@@ -199,18 +195,6 @@ class PageParser:
                 batch.flags[i] |= OTHER_TEXT
         if batch.by_rule:
             batch.skipped[BY_RULE] += len(batch.by_rule)
-
-    def parse_messages(
-        self,
-        start: int,
-        end: int,
-        messages: Iterable[Message],
-        times: Iterable[int] = (),
-        headers: Iterable[MessageHeaders] = (),
-    ) -> PageBatch:
-        """Return the batch for messages of one partition, ascending within [start, end)."""
-        chunk = Chunk(start, end, messages=[*messages], times=[*times], headers=[*headers])
-        return self.parse(chunk)
 
     def _find_fields(self, records: Records) -> tuple[Bytes, FieldSpans | None]:
         """Return a block that has the records, and where their fields are, if kernels find them."""
@@ -283,7 +267,7 @@ class PageParser:
     def _find_kind(self, content_type: bytes) -> int:
         """Return what a type in JSON says: HTML, 0 for text, _VAGUE or _REFUSED."""
         text = _unescaped(content_type)
-        if text is None or (text and not self._messages.accepts_type(text)):
+        if text is None or (text and not self.mapping.accepts_type(text)):
             return _REFUSED
         is_html = bodies.declares_html(text)
         return _VAGUE if is_html is None else HTML if is_html else 0

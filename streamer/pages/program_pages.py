@@ -78,8 +78,7 @@ class MessageWriter:
         self._others = None
         if columns is not None and not self._is_mapped:
             self._others = columns.difference(GivenPage._fields)
-        self._bodies = (*mapping.body, *mapping.body_base64)
-        self._urls = mapping.url
+        self._texts = (*mapping.url, *mapping.body, *mapping.body_base64)
 
     def message(self, page: AnyPage) -> bytes:
         """Return a page as a JSON message.
@@ -126,7 +125,7 @@ class MessageWriter:
             TypeError: a URL or another field of a body has bytes, which would become base64; or one
                 is a path, which would be taken for the text.
         """
-        for tokens in (*self._urls, *self._bodies):
+        for tokens in self._texts:
             value = resolve(fields, tokens)
             if not isinstance(value, bytes | bytearray | memoryview | os.PathLike):
                 continue

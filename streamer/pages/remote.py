@@ -64,11 +64,13 @@ def is_remote(name: str) -> bool:
 
 
 def name_of(url: str) -> str:
-    """Return the name of what a URL leads to: the URL without what signs it.
+    """Return the name of what a path or URL leads to: a URL without what signs it.
 
     Raises:
         InputError: it holds a password, or cannot be read.
     """
+    if not is_remote(url):
+        return url
     scheme, _, rest = url.partition("://")
     place = re.split("[/?#]", rest)[0] if scheme in _WEB else rest.partition("/")[0]
     if not place:
@@ -130,8 +132,8 @@ class Stores:
 def _opened(root: str, *, patient: bool) -> ObjectStore:
     name = name_of(root)
     with needs_extra("object-store", f"Reading {name}"):
-        check_credentials = object_store.check_credentials
-    check_credentials(root, f"Files in {name}", "; or, of a public bucket, AWS_SKIP_SIGNATURE=true")
+        more = "; or, of a public bucket, AWS_SKIP_SIGNATURE=true"
+        object_store.check_credentials(root, f"Files in {name}", more)
     try:
         return object_store.open_store(root, timeout=_TIMEOUT, patient=patient)
     except (obstore.exceptions.BaseError, ValueError) as error:
@@ -230,8 +232,8 @@ class RemoteObject:
 
 def _append(file: RemoteObject, data: bytearray, answer: GetResult) -> str:
     """Append what an answer brings of a file; return why it ended, if it did not bring all."""
-    if (now := (answer.meta["size"], version_of(answer.meta))) != (file.size, file.version):
-        raise UnusableFileError(has_changed(file.name, (file.size, file.version), now))
+    now = answer.meta["size"], version_of(answer.meta)
+    check_same(file.name, (file.size, file.version), now)
     try:
         for part in answer.stream(min_chunk_size=_PART_BYTES):
             data += part
@@ -407,14 +409,13 @@ def _look_up_one(url: str, stores: Stores, once: Stores) -> LookedUp:
         )
     is_hub = name.startswith(_HUB)
     if not is_web and (name.endswith("/") or name == store_of(name)):
-        return _below_in_hub(name, stores, once) if is_hub else _below(name, stores)
+        return _below(name, stores, once)
     with explaining_store(name):
         try:
             meta = _describe(url, stores, once) if is_web or is_hub else obstore.head(store, path)
         except FileNotFoundError:
-            if is_hub:
-                return _below_in_hub(name, stores, once)
-            if is_web or not (found := _below(f"{name}/", stores)).objects:
+            folder = name if is_hub else f"{name}/"
+            if is_web or not (found := _below(folder, stores, once)).objects:
                 raise
             return found
     return LookedUp([RemoteObject.of(meta, url, stores)])
@@ -440,13 +441,17 @@ def _describe(url: str, stores: Stores, once: Stores) -> ObjectMeta:
     return obstore.get(store, path).meta  # it gives whole files only, or this one is empty
 
 
-def _below(name: str, stores: Stores) -> LookedUp:
+def _below(name: str, stores: Stores, once: Stores) -> LookedUp:
     """Return the files below a place, whose name ends with a slash."""
     store, path = stores.of(name)
-    from streamer.pages.listing import list_below  # noqa: PLC0415 - an extra
+    from streamer.pages.listing import list_below, list_of_hub  # noqa: PLC0415 - an extra
 
     root = store_of(name)
     with explaining_store(name):
+        if name.startswith(_HUB):  # its list has other digests than the ETags of its files
+            urls = sorted(f"{root}/{path}" for path in list_of_hub(name))
+            looked_up = _look_up_each(urls, stores, once)
+            return LookedUp([each for one in looked_up for each in one.objects], is_folder=True)
         found, no_paths = list_below(store, path.rstrip("/"), name)
     files = {f"{root}/{each['path']}": each for each in found}
     usable = sorted(url for url in files if url.isprintable())
@@ -454,20 +459,6 @@ def _below(name: str, stores: Stores) -> LookedUp:
     objects = [RemoteObject.of(files[url], url, stores) for url in usable]
     shown = sorted(url if url.isprintable() else repr(url)[1:-1] for url in others)
     return LookedUp(objects, is_folder=True, passed_over=shown)
-
-
-def _below_in_hub(name: str, stores: Stores, once: Stores) -> LookedUp:
-    """Return the files below a folder of the hub, each of which is looked up by itself.
-
-    Its list has other digests than the ETags that its files come with.
-    """
-    from streamer.pages.listing import list_of_hub  # noqa: PLC0415 - an extra
-
-    root = store_of(name)
-    with explaining_store(name):
-        urls = sorted(f"{root}/{path}" for path in list_of_hub(name))
-    found = _look_up_each(urls, stores, once)
-    return LookedUp([each for one in found for each in one.objects], is_folder=True)
 
 
 def version_of(meta: ObjectMeta) -> str:
@@ -478,18 +469,19 @@ def version_of(meta: ObjectMeta) -> str:
     return f"modified {seconds}" if seconds else ""
 
 
-def has_changed(name: str, before: tuple[int, str], now: tuple[int, str]) -> str:
-    """Return the message about a file whose size or version, in this order, is another one now."""
+def check_same(name: str, before: tuple[int, str], now: tuple[int, str]) -> None:
+    """Raise UnusableFileError for a file whose size or version, in this order, is another one."""
     if before[0] != now[0]:
-        return (
+        raise UnusableFileError(
             f"{name}: has changed while it was read ({before[0]:,} bytes before, {now[0]:,} now); "
             "run the same command again"
         )
-    return (
-        f"{name}: has changed while it was read, or several servers give it different ETags "
-        f"({before[1]} before, {now[1]} now, and the same size). Run the same command again; if "
-        f"that does not help, {_PIPE_IT}"
-    )
+    if before[1] != now[1]:
+        raise UnusableFileError(
+            f"{name}: has changed while it was read, or several servers give it different ETags "
+            f"({before[1]} before, {now[1]} now, and the same size). Run the same command again; "
+            f"if that does not help, {_PIPE_IT}"
+        )
 
 
 @contextmanager

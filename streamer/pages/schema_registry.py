@@ -93,10 +93,7 @@ class RegistryAddress:
             )
 
 
-Headers = Iterable[tuple[str, bytes | None]]
-
-
-def add_frame(value: bytes | None, headers: Headers) -> bytes | None:
+def add_frame(value: bytes | None, headers: Iterable[tuple[str, bytes | None]]) -> bytes | None:
     """Return a message's value with what names its schema before it, where a header has that."""
     for name, frame in headers if value and headers else ():
         if name == HEADER and frame and len(frame) == _frame_bytes(frame):

@@ -14,15 +14,13 @@ import numpy.typing as npt
 
 from streamer.errors import InputError, SettingsError
 from streamer.pages.extras import pa, parquet
-from streamer.pages.files import Source
-from streamer.pages.formats import ARROW, PARQUET, format_by_name
+from streamer.pages.formats import ARROW, format_by_name
 from streamer.pages.remote import RemoteFile, RemoteObject
 from streamer.pages.tables import OpenTable, arrow_errors, open_table, said_by, schema_of
 
 GROUP_BYTES = 64 << 20  # of a row group that is written, before compression
 BATCHES_MAX = 1024  # that wait for it, before they become one
 _SCHEMAS_AT_ONCE = 16  # files that are looked at, mostly to wait for a store
-_HEAD_BYTES = 8  # differ between Parquet and Arrow
 
 Ordinals = npt.NDArray[np.uint64]
 Schema = Any  # a pyarrow.Schema: pyarrow has no types
@@ -40,18 +38,6 @@ class TableFile(NamedTuple):
     is_arrow: bool = False
     remote: RemoteObject | None = None
     digest: str = ""
-
-    @classmethod
-    def of(cls, source: Source) -> TableFile | None:
-        """Return the table that a source is; None: it is none.
-
-        Raises:
-            InputError: the source cannot be read.
-        """
-        kind = source.likely_format(_HEAD_BYTES)
-        if kind not in {PARQUET, ARROW}:
-            return None
-        return cls(source.name, source.name, kind is ARROW, source.remote)
 
 
 class NewColumn(NamedTuple):
@@ -153,7 +139,6 @@ class _Rows:
 
     def __post_init__(self) -> None:
         self._taken = _choose_schema(self.schema)  # of the files,
-        self._widened = _with_column(self._taken, self._column)
         self._written_as = _with_column(self.schema, self._column)  # and as they are written
         # A part of an Arrow file is one batch; a row group is written from many, in less memory.
         self._is_joined = isinstance(self._writer, pa.ipc.RecordBatchFileWriter)
@@ -166,7 +151,7 @@ class _Rows:
         taken = pa.RecordBatch.from_arrays(columns, schema=self._taken).take(_indices(rows))
         if self._column is not None:
             new = pa.array(self._column.take(len(rows)), pa.large_string())
-            taken = pa.RecordBatch.from_arrays([*taken.columns, new], schema=self._widened)
+            taken = taken.append_column(self._column.name, new)
         self._batches.append(taken)
         self._bytes += taken.nbytes
         if self._bytes >= GROUP_BYTES:
@@ -306,17 +291,13 @@ def _choose_batches(
         first, last = np.searchsorted(ordinals, np.array([start, end], np.uint64)).tolist()
         if first == last:
             continue
-        batches = iter(table.read(number, part.batch_rows, table.schema.names))
-        own = ordinals[first:last]
-        while len(own):
-            with _explain_failures(file):
-                batch = next(batches, None)
-                if batch is None:
-                    raise OSError(f"part {number + 1} has fewer than {part.rows:,} rows")
-            taken = int(np.searchsorted(own, np.uint64(start + batch.num_rows)))
-            if taken:
-                yield batch, own[:taken] - np.uint64(start)
-            own, start = own[taken:], start + batch.num_rows
+        own = ordinals[first:last] - np.uint64(start)
+        rows, columns = part.batch_rows, table.schema.names
+        with _explain_failures(file):
+            for at, batch in table.batches(number, rows, columns, int(own[-1]) + 1):
+                chosen = own[(own >= at) & (own < at + batch.num_rows)] - np.uint64(at)
+                if len(chosen):
+                    yield batch, chosen
 
 
 def _indices(rows: Ordinals) -> Any:  # noqa: ANN401 - a pyarrow.UInt64Array

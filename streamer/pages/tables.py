@@ -62,6 +62,22 @@ class OpenTable:
     read: Callable[[int, int, list[str]], Iterator[_Batch]]  # a part, rows a batch, columns
     close: Callable[[], None]
 
+    def batches(
+        self, part: int, rows: int, columns: list[str], end: int
+    ) -> Iterator[tuple[int, _Batch]]:
+        """Yield the batches of a part up to a row, and where in it each begins.
+
+        Raises:
+            OSError: the part has fewer rows.
+        """
+        at = 0
+        for batch in self.read(part, rows, columns):
+            yield at, batch
+            at += batch.num_rows
+            if at >= end:
+                return
+        raise OSError(f"it has {at:,} of {end:,} rows")
+
 
 def columns_read(names: Sequence[str], wanted: frozenset[str] | None) -> list[str]:
     """Return the columns that have wanted fields; None: all. Bytes become a field in base64."""
@@ -80,11 +96,9 @@ def open_table_records(file: InputFile, stream: ByteStream, kind: str) -> TableR
     """Return the rows of a file of a `kind`: Parquet, or an Arrow IPC file or stream.
 
     Raises:
-        InputError: it cannot be opened, or is a pipe.
+        InputError: it cannot be opened.
         SettingsError: pyarrow is not installed.
     """
-    if not file.is_regular:
-        raise InputError(f"{file.name}: a {kind} file cannot be read from a pipe; name the file")
     needs_arrow()
     if not stream.status[0]:
         raise InputError(f"{file.name}: is empty, and so no {kind} file; copy the file again")
@@ -197,29 +211,20 @@ class _ArrowBatches:
             return self._file.get_batch(number)
         if self._next > number:
             self._begin()
-        while self._next < number:
-            self._stream.read_next_batch()
+        while self._next <= number:
+            batch = self._stream.read_next_batch()
             self._next += 1
-        self._next += 1
-        return self._stream.read_next_batch()
+        return batch
 
 
 class TableRecords(Records):
     """The rows of an open table, as JSON lines."""
-
-    is_converted = False
 
     def __init__(self, file: InputFile, stream: ByteStream, table: OpenTable) -> None:
         super().__init__(file, stream)
         self._table = table
         self._place = Mark()
         self._decoder = ThreadPoolExecutor(1, "decode")
-        self._damage: str | None = None
-
-    @property
-    def damage(self) -> str | None:
-        """As in `Records`."""
-        return self._damage
 
     def __exit__(self, *_error: object) -> None:
         self._decoder.shutdown()  # what it reads must be open
@@ -239,16 +244,15 @@ class TableRecords(Records):
         """As in `Records`; there is no record without an end."""
         del complete
         scale = self.status[0] / max(1, sum(part.bytes for part in self._table.parts))
-        rows = self._read_all_rows(start)
+        rows = self._read_all_rows(start, ending)
         making = self._decoder.submit(next, rows, None)
         while (made := making.result()) is not None:
             making = self._decoder.submit(next, rows, None)  # one ahead
             first, lines, done = made
             yield from self._chunks_of(first, lines, int(scale * done))
-        ending.damage = self._damage or ""
 
-    def _read_all_rows(self, start: int) -> Iterator[tuple[int, Slices, float]]:
-        """Yield the rows from one on, as far as the file can be read.
+    def _read_all_rows(self, start: int, ending: Ending) -> Iterator[tuple[int, Slices, float]]:
+        """Yield the rows from one on, as far as the file can be read; `ending` notes why no more.
 
         That is rows from a number on, and how many bytes the parts take up to their end.
         """
@@ -257,11 +261,15 @@ class TableRecords(Records):
             try:
                 for own, rows, columns in self._ranges(number, part):
                     wanted = range(max(own.start, start - begin), own.stop)
-                    for first, lines in self._batches(number, wanted, rows, columns):
-                        done = before + part.bytes * (first + len(lines)) / part.rows
-                        yield begin + first, lines, done
+                    if not wanted:
+                        continue
+                    for at, batch in self._table.batches(number, rows, columns, wanted.stop):
+                        first, end = max(at, wanted.start), min(at + batch.num_rows, wanted.stop)
+                        if first < end:
+                            lines = batch_lines(batch.slice(first - at, end - first))
+                            yield begin + first, lines, before + part.bytes * end / part.rows
             except arrow_errors() as error:
-                self._damage = f"part {number + 1} of {len(self._table.parts)}: {said_by(error)}"
+                ending.damage = f"part {number + 1} of {len(self._table.parts)}: {said_by(error)}"
                 return
             begin += part.rows
             before += part.bytes
@@ -276,27 +284,6 @@ class TableRecords(Records):
         has_all = number or len(own) == len(all_names)
         head = 0 if has_all else min(chunks.HEAD_RECORDS_MAX, part.rows)
         return [(range(head), head, all_names), (range(head, part.rows), part.batch_rows, own)]
-
-    def _batches(
-        self, number: int, wanted: range, rows: int, columns: list[str]
-    ) -> Iterator[tuple[int, Slices]]:
-        """Yield the wanted rows of a part; batches of up to so many begin at its first row.
-
-        Raises:
-            OSError: the part has fewer rows.
-        """
-        if not wanted:
-            return
-        at = 0
-        for batch in self._table.read(number, rows, columns):
-            begin, end = max(at, wanted.start), min(at + batch.num_rows, wanted.stop)
-            if begin < end:
-                yield begin, batch_lines(batch.slice(begin - at, end - begin))
-            at += batch.num_rows
-            if at >= wanted.stop:
-                return
-        if at < wanted.stop:
-            raise OSError(f"it has {at:,} of {wanted.stop:,} rows")
 
     def _chunks_of(self, first: int, lines: Slices, amount: int) -> Iterator[Chunk]:
         """Yield lines as chunks; each that is over the page limit is a dead letter, alone."""

@@ -26,10 +26,8 @@ def open_wacz(file: InputFile, stream: ByteStream) -> WarcRecords:
     """Return the records of all WARC files of an archive, these sorted by name.
 
     Raises:
-        InputError: it is a pipe, no whole archive, has no WARC file, or members that overlap.
+        InputError: it is no whole archive, has no WARC file, or members that overlap.
     """
-    if not file.is_regular:
-        raise InputError(f"{file.name}: a WACZ file cannot be read from a pipe; name the file")
     try:
         opened = zipfile.ZipFile(stream.place)
     except _DAMAGED as error:

@@ -62,7 +62,7 @@ class SourceEntry(msgspec.Struct, omit_defaults=True):
 
     name: str
     path: str
-    identity: tuple[int, str, int] | None
+    identity: FileIdentity | None
     position: int = 0
     mark: Mark = Mark()
     finished: bool = False
@@ -192,21 +192,18 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
             entry = self.entries[number]
             if entry.identity and entry.finished and entry.status == source.status():
                 return number  # which nobody has written to
-        identity = source.identity(path)
+        identity = source.identity()
         assert identity is not None, source
-        known = (identity.size_bytes, identity.head_digest, identity.head_bytes)
-        for number in self._by_path[identity.path]:
+        for number in self._by_path[path]:
             entry = self.entries[number]
             if entry.identity:
-                # Of others the records are compared when they are read.
-                if not (source.remote or source.is_converted() or _is_continued(entry, source)):
-                    what = "its beginning or its size is another than then"
-                    raise StoreMismatch(describe_change(source.name, what))
+                if source.remote is None:  # else its records are compared when they are read
+                    _check_same(entry, source)
                 self.to_change(number)
-                entry.finished, entry.identity = False, known
+                entry.finished, entry.identity = False, identity
                 return number
-        self._check_not_moved(source.name, identity)
-        return self._add(self._name_apart(SourceEntry(source.name, identity.path, known)))
+        self._check_not_moved(source.name, path, identity)
+        return self._add(self._name_apart(SourceEntry(source.name, path, identity)))
 
     def is_same(self, number: int, source: Source) -> bool:
         """Return whether a file is the source of a number still, by its status or its beginning.
@@ -298,12 +295,11 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
         self.apart = 0
         self._changed.clear()
 
-    def _check_not_moved(self, name: str, identity: FileIdentity) -> None:
+    def _check_not_moved(self, name: str, resolved: str, identity: FileIdentity) -> None:
         """Raise StoreMismatch where a new file looks like one that was judged and is gone."""
-        same = identity.size_bytes, identity.head_digest, identity.head_bytes
-        for path in self._judged.get(same, ()):
+        for path in self._judged.get(identity, ()):
             if not os.path.lexists(path):
-                old, new = Path(path), Path(identity.path)
+                old, new = Path(path), Path(resolved)
                 while old.name == new.name and old.name:  # what both have at their ends
                     old, new = old.parent, new.parent
                 raise StoreMismatch(
@@ -313,11 +309,11 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
                 )
 
     @cached_property
-    def _judged(self) -> dict[tuple[int, str, int], list[str]]:
+    def _judged(self) -> dict[FileIdentity, list[str]]:
         """The paths of the files of which something was judged when the run began."""
-        paths: defaultdict[tuple[int, str, int], list[str]] = defaultdict(list)
+        paths: defaultdict[FileIdentity, list[str]] = defaultdict(list)
         for entry in self.entries:
-            if entry.identity and entry.identity[2] and entry.position:
+            if entry.identity and entry.identity.head_bytes and entry.position:
                 paths[entry.identity].append(entry.path)
         return paths
 
@@ -360,7 +356,16 @@ def _is_continued(entry: SourceEntry, source: Source) -> bool:
     """Return whether a file begins with what is known of one and is no shorter."""
     if entry.identity is None:
         return True
-    return FileIdentity(entry.path, *entry.identity).is_continued_by(source.name)
+    return entry.identity.is_continued_by(source.name)
+
+
+def _check_same(entry: SourceEntry, source: Source) -> None:
+    """Raise StoreMismatch where a file's beginning differs; not of a compressed file."""
+    with source.open() as records:
+        is_converted = records.is_converted
+    if not is_converted and not _is_continued(entry, source):
+        what = "its beginning or its size is another than then"
+        raise StoreMismatch(describe_change(source.name, what))
 
 
 def _begins_alike(heads: list[Mark], head: bytes) -> bool:

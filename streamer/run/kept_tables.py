@@ -35,6 +35,7 @@ from streamer.model import SEQUENCE_BITS, SEQUENCE_MASK
 from streamer.pages import table_copy
 from streamer.pages.chunk import PageBatch
 from streamer.pages.files import Source
+from streamer.pages.formats import ARROW, PARQUET
 from streamer.pages.message import read_message
 from streamer.pages.remote import RemoteObject, is_remote, look_up
 from streamer.pages.table_copy import ChosenRows, NewColumn, Ordinals, Progress, TableFile
@@ -94,13 +95,11 @@ def add_texts(lines: Iterable[bytes | memoryview], texts: Iterable[bytes]) -> It
         yield b'%b,"%b":%b}\n' % (bytes(line).rstrip()[:-1], FIELD.encode(), text)
 
 
-def text_column(name: str | None, refs: str) -> NewColumn | None:
-    """Return the column of the texts in a file, one a line, by ascending refs; None of no file.
+def text_column(name: str, refs: str) -> NewColumn:
+    """Return the column of the texts in a file, one a line, by ascending refs.
 
     `refs` is the file of the refs of its lines.
     """
-    if name is None:
-        return None
     data = np.memmap(name, np.uint8, "r") if Path(name).stat().st_size else np.empty(0, np.uint8)
     parts = (data[at : at + _STEP_BYTES] for at in range(0, len(data), _STEP_BYTES))
     found = [np.flatnonzero(part == _NEWLINE) + _STEP_BYTES * i for i, part in enumerate(parts)]
@@ -138,13 +137,13 @@ def tables_of(what: str, sources: Sequence[Source], remedy: str = _REMEDY) -> li
     """
     found = []
     for source in sources:
-        table = TableFile.of(source)
-        if table is None:
+        kind = source.likely_format()
+        if kind not in {PARQUET, ARROW}:
             raise SettingsError(
                 f"{source.name} is not a Parquet or Arrow file, and {what} gets rows of such files "
                 f"only. Name the output .jsonl for it. {remedy}"
             )
-        found.append(table)
+        found.append(TableFile(source.name, source.name, kind is ARROW, source.remote))
     return found
 
 
@@ -205,7 +204,7 @@ class KeptTable:
             chosen = self.chosen(size)
         if digest == _read_digest(self.name) if digest else not self._sources:
             return
-        column = text_column(self._texts, self.refs)
+        column = text_column(self._texts, self.refs) if self._texts else None
         with complete_output(self.name, claim) as file:
             made_of, out = {_MADE_OF: digest}, OutputSink(file)
             table_copy.copy_rows(chosen, self.name, out, _REMEDY, made_of, progress, column)

@@ -43,7 +43,9 @@ class KnownArchives:
         for each in archives:
             name, size, tag, _ = each
             key = _key(each.key)
-            known = self._find(key)
+            known = self._new.get(key) or self._flushing.get(key)
+            if known is None and (data := self._store.note(key)):
+                known = _decode(data)
             if known == (size, tag):
                 continue
             before = self._sizes.get(key, known[0] if known else 0)
@@ -61,12 +63,6 @@ class KnownArchives:
         """Return what the next flush is to note."""
         self._flushing, self._new = self._new, {}
         return [(key, msgspec.msgpack.encode(known)) for key, known in self._flushing.items()]
-
-    def _find(self, key: bytes) -> _Known | None:
-        if found := self._new.get(key) or self._flushing.get(key):
-            return found
-        data = self._store.note(key)
-        return _decode(data) if data else None
 
 
 def _key(name: str) -> bytes:

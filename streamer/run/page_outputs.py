@@ -93,7 +93,7 @@ class PageOutputs:
             InputError: one of them cannot be read.
         """
         for source in sources:
-            if (found := source.likely_format(_HEAD_BYTES)) is not None:
+            if (found := source.likely_format()) is not None:
                 kind = _WRITTEN_AS.get(found.name, found.name)
                 self._check(kind if kind in _ENDS else "", source.name)
 

@@ -19,7 +19,7 @@ import numpy as np
 from streamer.errors import StreamerError
 from streamer.index.messages import IndexSettings
 from streamer.model import SIMILARITY_ONE
-from streamer.pages.chunk import Chunk, PageBatch
+from streamer.pages.chunk import Chunk, Ending, PageBatch
 from streamer.pages.files import Source
 from streamer.pages.mapping import FieldMapping
 from streamer.pages.parse import PageParser
@@ -29,6 +29,7 @@ from streamer.run.stages import sign
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import NativeSigner
 from streamer.text.visible import ESCAPED
+from tests.helpers.chunks import all_chunks
 
 ROOT = Path(__file__).parents[2]
 MAPPING = FieldMapping.model_validate(
@@ -156,7 +157,8 @@ class Judge:
 def _until_refused(source: Source, read: Read) -> Iterator[Chunk]:
     """Yield the chunks of a source; note why it is read no further."""
     try:
-        yield from source.read()
+        yield from all_chunks(source, ending := Ending())
+        read.refused = ending.damage
     except StreamerError as error:
         read.refused = str(error)
 

@@ -40,6 +40,7 @@ from streamer.analysis.sample.crawl import Crawl
 from streamer.compression import zstd
 from streamer.errors import InputError
 from streamer.kafka.reader import cut
+from streamer.pages.chunk import Chunk
 from streamer.pages.files import open_sources
 from streamer.pages.parse import PageParser
 from streamer.pages.schema_registry import RegistryAddress, SchemaRegistry
@@ -306,7 +307,7 @@ class _Reader:
     def _messages(self, messages: list[Any], parser: PageParser | None = None) -> None:
         """Read messages of one partition, as a worker does."""
         start, end = messages[0][0], messages[-1][0] + 1
-        batch = (parser or self._parser).parse_messages(start, end, messages)
+        batch = (parser or self._parser).parse(Chunk(start, end, messages=messages))
         check_batch(batch, len(messages))
         self._judge.batch(batch)
 

@@ -23,6 +23,7 @@ from streamer.compression import zstd
 from streamer.pages.files import open_sources
 from streamer.pages.members import ZSTD_MAGIC
 from streamer.run.verdict_files import open_verdicts
+from tests.helpers.chunks import all_chunks
 from tests.helpers.fleet import KEY
 from tests.helpers.forked import Running
 from tests.helpers.kills import started
@@ -164,5 +165,5 @@ def _check_pages(folder: Path, form: Form) -> None:
 def _urls(path: Path) -> Counter[str]:
     """Return how often each URL is in a file of pages."""
     (source,) = open_sources([str(path)]).sources
-    lines = [line for chunk in source.read() for line in chunk.lines]
+    lines = [line for chunk in all_chunks(source) for line in chunk.lines]
     return Counter(json.loads(line)["url"] for line in lines)

@@ -10,9 +10,11 @@ import pytest
 
 from streamer.errors import SettingsError, StreamerError
 from streamer.kafka.topics import Topic, ensure_topic, pages_topic
+from streamer.pages.chunk import Chunk
 from streamer.pages.files import Source
 from streamer.pages.parse import PageParser
 from tests.helpers.broker import administer, messages_of, send
+from tests.helpers.chunks import all_chunks
 from tests.helpers.fleet import exit_code
 from tests.integration.test_worker import TEXT, page
 from tests.unit.pages.test_warc import response
@@ -97,9 +99,9 @@ def test_warc_records_become_messages_of_pages(brokers: str, topic: str, tmp_pat
     produce(brokers, topic, path, b"".join(map(gzip.compress, records)))
     sent = messages_of(brokers, topic)[0]
     parser = PageParser()
-    arrived = parser.parse_messages(0, 9, [(m.offset, m.key, m.value) for m in sent])
+    arrived = parser.parse(Chunk(0, 9, messages=[(m.offset, m.key, m.value) for m in sent]))
     assert [m.key for m in sent] == arrived.urls
-    wanted = [parser.parse(chunk) for chunk in Source(str(path), is_regular=True).read()]
+    wanted = [parser.parse(chunk) for chunk in all_chunks(Source(str(path), is_regular=True))]
     assert arrived.urls == [url for batch in wanted for url in batch.urls]
     assert len(arrived.urls) == 4
     bodies = [json.loads(m.value)["body"].encode() for m in sent]

@@ -51,7 +51,7 @@ def taken(path: Path) -> Iterator[list[bytes] | int]:
                 yield list(lines)
                 continue
             odd = reader.take_malformed()
-            if odd is None:
+            if not odd.head:
                 return
             yield odd.length
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from streamer.pages.chunk import PageBatch
+from streamer.pages.chunk import Chunk, PageBatch
 from streamer.pages.mapping import DEFAULT_MAPPING, FieldMapping, parse_fields
 from streamer.pages.parse import PageParser
 from streamer.pages.program_pages import AnyPage, GivenPage, MessageWriter, chunk_of
@@ -101,7 +101,7 @@ def test_fields_by_name_and_escapes_in_url_and_type_need_no_more_care(
 ) -> None:
     monkeypatch.setattr(PageParser, "_careful_page", None)
     page = rb'{"url": "http:\/\/a.example?a\u0026b", "content_type": "text\/html", "body": "text"}'
-    batch = PageParser(parse_fields(fields)).parse_messages(0, 1, [(0, b"", page)])
+    batch = PageParser(parse_fields(fields)).parse(Chunk(0, 1, messages=[(0, b"", page)]))
     assert batch.urls == [b"http://a.example?a&b" if '"url"' in fields else b""]
     assert batch.flags == [HTML if '"content_type"' in fields else 0]
 
@@ -119,8 +119,8 @@ def test_a_batch_gives_the_pages_of_the_careful_way_in_order(
     batch: list[bytes], mapping: FieldMapping
 ) -> None:
     listed = [(i, b"k%d" % i, value) for i, value in enumerate(batch)]
-    quick = PageParser(mapping).parse_messages(0, len(batch), listed)
-    careful = PageParser(mapping, carry=["nothing"]).parse_messages(0, len(batch), listed)
+    quick = PageParser(mapping).parse(Chunk(0, len(batch), messages=listed))
+    careful = PageParser(mapping, carry=["nothing"]).parse(Chunk(0, len(batch), messages=listed))
     assert_same_pages(quick, careful)
 
 

@@ -23,6 +23,7 @@ from streamer.index.messages import source_name
 from streamer.kafka.dead_letters import INDEX
 from streamer.kafka.owner import SEQUENCE
 from streamer.model import Location, NearestKept, Representative
+from streamer.pages.chunk import Chunk
 from streamer.pages.schema_registry import add_frame
 
 _SEQUENCE = re.compile(rb"(\d{1,9}):(\d{1,18})")
@@ -247,8 +248,8 @@ class Outcomes:
         """Take a record that is neither in a log nor in any output."""
         report, partition, offset = self.report, message.partition, message.offset
         one = (offset, message.key, add_frame(message.value, message.headers))
-        parse = self.target.parser.parse_messages
-        skipped = parse(offset, offset + 1, [one], headers=[message.headers]).skipped
+        chunk = Chunk(offset, offset + 1, messages=[one], headers=[message.headers])
+        skipped = self.target.parser.parse(chunk).skipped
         if skipped:
             for code in skipped:
                 report.counts[f"skipped: {code}"] += 1

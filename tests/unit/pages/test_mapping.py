@@ -13,14 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import SettingsError
-from streamer.pages.chunk import PageBatch
+from streamer.pages.chunk import Chunk, PageBatch
 from streamer.pages.extract import URL_BYTES_MAX
-from streamer.pages.files import open_sources
+from streamer.pages.files import Source
 from streamer.pages.mapping import PRESETS, FieldMapping, parse_fields
 from streamer.pages.message import MISSING, parse_pointer, resolve
 from streamer.pages.parse import PageParser
 from streamer.pages.times import epoch_ms, normalise_time
 from streamer.text.visible import ESCAPED, HTML
+from tests.helpers.chunks import all_chunks
 
 # Python 3.14 goes as deep as the stack: then the field is skipped, and there is no body.
 NESTED = "invalid_json" if sys.version_info < (3, 14) else "missing_body"
@@ -28,7 +29,7 @@ NESTED = "invalid_json" if sys.version_info < (3, 14) else "missing_body"
 
 def parse(value: bytes | Any, **settings: Any) -> PageBatch:
     raw = value if isinstance(value, bytes) else json.dumps(value).encode()
-    return PageParser(**settings).parse_messages(7, 8, [(7, b"k", raw)])
+    return PageParser(**settings).parse(Chunk(7, 8, messages=[(7, b"k", raw)]))
 
 
 def text_of(batch: PageBatch) -> str:
@@ -53,8 +54,7 @@ MESSAGES = Path(__file__).parents[2] / "fixtures" / "messages"
 
 
 def parse_fixture(path: Path) -> PageBatch:
-    (source,) = open_sources([str(path)]).sources
-    (chunk,) = source.read()
+    (chunk,) = all_chunks(Source(str(path), is_regular=True))
     return PageParser(PRESETS[path.stem], carry=["fetched_at", "content_type"]).parse(chunk)
 
 
@@ -309,7 +309,7 @@ def test_a_message_of_a_topic_has_the_time_that_the_topic_has() -> None:
         b'{"url": "u\\u0041", "body": "b"}',
     ]
     messages = [(place, None, value) for place, value in enumerate(values)]
-    batch = PageParser().parse_messages(0, 3, messages, [500, 600, 700])
+    batch = PageParser().parse(Chunk(0, 3, messages=messages, times=[500, 600, 700]))
     assert (batch.sequences, batch.times) == ([0, 2], [500, 700])
 
 
@@ -358,10 +358,10 @@ def test_a_value_that_is_a_body_has_its_fields_in_key_and_headers() -> None:
     parser = PageParser(mapping, carry=["/headers/etag"])
     messages = [(n, key, b"<p>text</p>") for n, key in enumerate((b"http://a/", None, b"\xff"))]
     headers = [[("type", b"text/plain"), ("type", b"text/html"), ("etag", b"1")], [], []]
-    batch = parser.parse_messages(0, 3, messages, headers=headers)
+    batch = parser.parse(Chunk(0, 3, messages=messages, headers=headers))
     assert (batch.urls, batch.flags, batch.carried) == (
         [b"http://a/"], [HTML], [b'{"/headers/etag":"1"}'],
     )  # fmt: skip
     assert [(each.code, each.value) for each in batch.dead] == [("missing_url", b"<p>text</p>")] * 2
-    without = parser.parse_messages(0, 1, messages[:1])  # as dead letters of a file are
+    without = parser.parse(Chunk(0, 1, messages=messages[:1]))  # as dead letters of a file are
     assert (without.urls, without.flags) == ([b"http://a/"], [HTML])

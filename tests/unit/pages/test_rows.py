@@ -95,8 +95,6 @@ def test_a_quote_that_is_never_closed_is_damage_and_no_record(tmp_path: Path) ->
     path.write_bytes(b'url,body\nu,b\nv,"cut off\n' + b"w,c\n" * 9)
     assert rows_of(read(path, ending)) == [{"url": "u", "body": "b"}]
     assert "a quote is not closed" in ending.damage
-    with pytest.raises(InputError, match="a quote is not closed"):
-        list(Source(str(path), is_regular=True).read())
 
 
 @pytest.mark.parametrize("row", [b"x" * 9000, b'"' + b"x\n" * 4500, b'"xx",' * 1800])

@@ -16,7 +16,8 @@ from pyarrow import feather, parquet
 from streamer.errors import InputError, SettingsError
 from streamer.pages import chunk, table_copy
 from streamer.pages.files import Source
-from streamer.pages.table_copy import ChosenRows, TableFile, common_schema, copy_rows
+from streamer.pages.table_copy import ChosenRows, common_schema, copy_rows
+from streamer.run.kept_tables import tables_of
 
 REMEDY = "Do otherwise."
 SCHEMA = pa.schema({"url": pa.string(), "meta": pa.struct({"tags": pa.list_(pa.string())})})
@@ -44,8 +45,7 @@ def write(path: Path, rows: Any, group_rows: int = 8) -> Path:
 
 
 def rows_of(path: Path, ordinals: Iterable[int]) -> ChosenRows:
-    file = TableFile.of(Source(str(path), is_regular=True))
-    assert file is not None
+    [file] = tables_of("kept", [Source(str(path), is_regular=True)])
     return ChosenRows(file, np.array(sorted(ordinals), np.uint64))
 
 

@@ -112,7 +112,7 @@ def test_one_gzip_member_around_all_records_is_read(path: Path) -> None:
 def test_chunks_end_at_so_many_records(path: Path) -> None:
     most = CHUNK_RECORDS_MAX
     path.write_bytes(response(b"x", HTML_TYPE) * (most + 1))
-    chunks = list(Source(str(path), is_regular=True).read())
+    chunks = list(all_chunks(Source(str(path), is_regular=True)))
     assert [(chunk.start, chunk.end) for chunk in chunks] == [(0, most), (most, most + 1)]
 
 

@@ -9,6 +9,7 @@ from streamer.analysis.sample.crawl import Crawl
 from streamer.config import load_settings
 from streamer.pages.chunk import PageBatch
 from streamer.pages.parse import PageParser
+from streamer.pages.program_pages import chunk_of
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
 from streamer.run.stages import sign
@@ -33,10 +34,9 @@ CHOICES = {
 def batch() -> PageBatch:
     """Return sample pages of some length, and behind them the same pages again."""
     lines = [planted.line for planted in Crawl(7).records(RECORDS)]
-    found = PageParser().parse_messages(0, RECORDS, [(i, None, x) for i, x in enumerate(lines)])
+    found = PageParser().parse(chunk_of(lines))
     long = [i for i, body in enumerate(found.bodies) if len(body) > 3000][:COPIES]
-    copied = [lines[found.sequences[i]] for i in long] * 2
-    return PageParser().parse_messages(0, len(copied), [(i, None, x) for i, x in enumerate(copied)])
+    return PageParser().parse(chunk_of([lines[found.sequences[i]] for i in long] * 2))
 
 
 @pytest.mark.parametrize("choice", CHOICES)
