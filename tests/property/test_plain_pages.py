@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from streamer.pages.chunk import Chunk, PageBatch
+from streamer.pages.chunk import Chunk, Message, PageBatch
 from streamer.pages.mapping import DEFAULT_MAPPING, FieldMapping, parse_fields
 from streamer.pages.parse import PageParser
 from streamer.pages.program_pages import AnyPage, GivenPage, MessageWriter, chunk_of
@@ -118,7 +118,7 @@ def text_of(body: Buffer, flags: int) -> str:
 def test_a_batch_gives_the_pages_of_the_careful_way_in_order(
     batch: list[bytes], mapping: FieldMapping
 ) -> None:
-    listed = [(i, b"k%d" % i, value) for i, value in enumerate(batch)]
+    listed: list[Message] = [(i, b"k%d" % i, value) for i, value in enumerate(batch)]
     quick = PageParser(mapping).parse(Chunk(0, len(batch), messages=listed))
     careful = PageParser(mapping, carry=["nothing"]).parse(Chunk(0, len(batch), messages=listed))
     assert_same_pages(quick, careful)

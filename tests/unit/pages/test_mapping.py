@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import SettingsError
-from streamer.pages.chunk import Chunk, PageBatch
+from streamer.pages.chunk import Chunk, Message, MessageHeaders, PageBatch
 from streamer.pages.extract import URL_BYTES_MAX
 from streamer.pages.files import Source
 from streamer.pages.mapping import PRESETS, FieldMapping, parse_fields
@@ -308,7 +308,7 @@ def test_a_message_of_a_topic_has_the_time_that_the_topic_has() -> None:
         b"{broken",
         b'{"url": "u\\u0041", "body": "b"}',
     ]
-    messages = [(place, None, value) for place, value in enumerate(values)]
+    messages: list[Message] = [(place, None, value) for place, value in enumerate(values)]
     batch = PageParser().parse(Chunk(0, 3, messages=messages, times=[500, 600, 700]))
     assert (batch.sequences, batch.times) == ([0, 2], [500, 700])
 
@@ -356,8 +356,10 @@ def test_fields_that_a_message_with_a_body_has_not_are_refused(fields: str, said
 def test_a_value_that_is_a_body_has_its_fields_in_key_and_headers() -> None:
     mapping = parse_fields('{"url": "/key", "content_type": "/headers/type"}', "body")
     parser = PageParser(mapping, carry=["/headers/etag"])
-    messages = [(n, key, b"<p>text</p>") for n, key in enumerate((b"http://a/", None, b"\xff"))]
-    headers = [[("type", b"text/plain"), ("type", b"text/html"), ("etag", b"1")], [], []]
+    keys = b"http://a/", None, b"\xff"
+    messages: list[Message] = [(n, key, b"<p>text</p>") for n, key in enumerate(keys)]
+    named = [("type", b"text/plain"), ("type", b"text/html"), ("etag", b"1")]
+    headers: list[MessageHeaders] = [named, [], []]
     batch = parser.parse(Chunk(0, 3, messages=messages, headers=headers))
     assert (batch.urls, batch.flags, batch.carried) == (
         [b"http://a/"], [HTML], [b'{"/headers/etag":"1"}'],

@@ -10,7 +10,7 @@ from streamer.errors import InputError, SettingsError, StoreMismatch
 from streamer.model import page_ref
 from streamer.pages.bytestream import Trail
 from streamer.pages.files import Source
-from streamer.pages.identity import HEAD_BYTES_MAX
+from streamer.pages.identity import HEAD_BYTES_MAX, FileIdentity
 from streamer.run import catalogue as module
 from streamer.run.catalogue import (
     ENTRIES_A_BLOCK,
@@ -179,7 +179,8 @@ def test_a_file_that_was_moved_is_refused_and_is_one_source_once_that_is_told(
 
 def test_a_prefix_is_one_of_names_and_needs_both_paths(tmp_path: Path) -> None:
     files = [tmp_path / folder / "pages.jsonl" for folder in ("in", "input")]
-    catalogue = Catalogue(entries=[SourceEntry("x", str(path), (1, "", 1)) for path in files])
+    known = FileIdentity(1, "", 1)
+    catalogue = Catalogue(entries=[SourceEntry("x", str(path), known) for path in files])
     catalogue.move([f"{tmp_path}/in/={tmp_path}/out", "/elsewhere=/there"])
     assert [entry.path for entry in catalogue.entries] == [
         f"{tmp_path}/out/pages.jsonl", str(files[1]),
