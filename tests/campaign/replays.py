@@ -109,7 +109,8 @@ def _kill(folder: Path, form: Form, kills_min: int, draw: random.Random) -> None
             child.kill()
             code = child.wait()
             longest *= 1.1  # the tables at the end are made again each time
-            assert code in {0, -signal.SIGKILL}, f"replay {number} ended with {code}"
+            said = (folder / "stderr").read_text()[-400:]
+            assert code in {0, -signal.SIGKILL}, f"replay {number} ended with {code}: {said}"
             kills += code != 0
         assert _outputs(folder, f"killed-{number}", form) == wanted, f"replay {number} differs"
         shutil.rmtree(folder / f"killed-{number}")
@@ -119,10 +120,13 @@ def _start(folder: Path, name: str, form: Form, memory: str) -> Running:
     """Start a replay of the sample into index `name`."""
     inputs = [folder / part / f"pages.{form.pages}" for part in ("a", "b")]
     verdicts, kept, others = form.outputs(folder, name)
+    stderr = folder / "stderr"
+    stderr.touch()
     return started(
         PROGRAM, *inputs, "--verdicts", verdicts, "--kept", kept, "--duplicates", others,
         "--index", folder / name, "--key-file", folder / "key", "--head-pages", 64,
         "--threads", 1 if name == QUIET else 3, "--index-memory", memory, *form.options,
+        stderr=stderr,
     )  # fmt: skip
 
 

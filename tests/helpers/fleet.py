@@ -67,8 +67,9 @@ class Fleet:
         if options:
             self.commands[name] = tuple(map(str, options))
         key = self.folder / "key"
-        key.write_text(KEY)
-        key.chmod(0o600)
+        if not key.exists():  # or a worker that has just started may find it empty
+            key.write_text(KEY)
+            key.chmod(0o600)
         command = [
             "worker", "--brokers", self.brokers,
             "--input-topic", self.names.pages, "--index-name", self.names.index,

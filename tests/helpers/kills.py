@@ -53,10 +53,14 @@ def output_of(program: str, *arguments: object) -> list[str]:
     return done.stdout.splitlines()
 
 
-def started(program: str, *arguments: object) -> forked.Running:
-    """Start a program in such a process, whose output nobody reads."""
-    given = [program, *map(str, arguments)]
-    return forked.Running(f"{__name__}:run", given, cwd=ROOT, environment=os.environ)
+def started(
+    program: str, *arguments: object, stderr: forked.AnyPath = os.devnull
+) -> forked.Running:
+    """Start a program in such a process; nobody reads its output, but what it says of errors."""
+    given, streams = [program, *map(str, arguments)], forked.Streams(stderr=stderr)
+    return forked.Running(
+        f"{__name__}:run", given, cwd=ROOT, environment=os.environ, streams=streams
+    )
 
 
 def run() -> None:
