@@ -9,10 +9,11 @@ import hashlib
 import os
 import re
 import stat
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
 
-from streamer.compression import is_parquet, is_table_name
+from streamer.compression import is_parquet, is_table_name, unpack, zstd
 from streamer.errors import SettingsError, StoreMismatch, is_utf8
 
 STANDARD_OUTPUT = "-"
@@ -20,6 +21,7 @@ ROWS_SUFFIX = ".rows"  # of what a table of kept rows is made of
 LINES_SUFFIX = ".jsonl.zst"  # of what Parquet verdicts are made of
 _TABLE_NAME = re.compile(r"\.csv(\.gz|\.zst)?$", re.IGNORECASE)
 _OPENED = ("/dev/fd/", "/dev/std", "/proc/self/fd/")
+_EMPTY_FRAME_MAX = 64  # bytes: more than gzip or zstd make of nothing
 _EDGE_BYTES = 4 << 10  # at both ends of what is known, some five lines each
 Made = tuple[int, str]  # of a file that was made at the end of a run: its size and digest
 
@@ -120,7 +122,7 @@ def check_output(
     size = Path(name).stat().st_size if Path(name).is_file() else 0
     if index is None and size:
         _check_overwrite(name, overwrite=overwrite)
-    elif known is None and size:
+    elif known is None and size and not _is_empty_frame(Path(name), size):
         raise SettingsError(
             f"{name} exists and was not written with this index. Name another file, or give "
             "--moved OLD=NEW if the index has written it under another path."
@@ -130,6 +132,17 @@ def check_output(
             f"{name} has {size} bytes, but the index has published {known} to it. "
             "Put the file back, or name another one for what is still to come."
         )
+
+
+def _is_empty_frame(path: Path, size: int) -> bool:
+    """Return whether a packed file has no content: a run that was killed at its first flush."""
+    with (
+        contextlib.suppress(OSError, EOFError, zlib.error, zstd.ZstdError),
+        path.open("rb") as file,
+    ):
+        opened = unpack(file, path.name)
+        return opened is not file and size <= _EMPTY_FRAME_MAX and not opened.read(1)
+    return False
 
 
 def check_new(names: Sequence[str], inputs: Iterable[str] = (), *, overwrite: bool) -> None:

@@ -345,3 +345,18 @@ def test_a_process_that_is_stopped_and_continued_loses_nothing_of_its_output() -
             process.send_signal(signal.SIGCONT)
     assert process.returncode == 0
     assert found.digest() == wanted.digest()
+
+
+@pytest.mark.parametrize("ending", ["gz", "zst"])
+def test_the_empty_frame_that_a_killed_run_left_is_taken_for_an_empty_file(
+    tmp_path: Path, ending: str
+) -> None:
+    name = str(tmp_path / f"v.jsonl.{ending}")
+    killed = OutputFile.open(name, None, index=tmp_path)
+    killed.start()
+    killed.sync()  # and no flush of the index knows it
+    killed.close()
+    again = OutputFile.open(name, None, index=tmp_path)
+    again.start()
+    again.close()
+    assert (again.length, Path(name).stat().st_size) == (0, 0)
