@@ -35,6 +35,7 @@ OPEN_MAX, REACH = 64, 12
 HIDES = next(i for i, stems in enumerate(HINTS) if "hidden" in stems)
 LARGEST = 32_767
 Row = dict[str, int]
+Shape = tuple[object, ...]
 
 
 @dataclass
@@ -203,11 +204,12 @@ def rows_of(blocks: list[Block]) -> list[Row]:
         return []
     long = [i for i, block in enumerate(blocks) if block.own >= 20]
     page = _group(blocks, blocks, "page") | _of_page(blocks)
-    rows = [_row(blocks, i, long) | page for i in range(len(blocks))]
+    shapes = [_shape(block) for block in blocks]
+    rows = [_row(blocks, i, long, shapes) | page for i in range(len(blocks))]
     return [{name: min(int(row[name]), LARGEST) for name in FEATURES} for row in rows]
 
 
-def _row(blocks: list[Block], at: int, long: list[int]) -> Row:
+def _row(blocks: list[Block], at: int, long: list[int], shapes: list[Shape]) -> Row:
     block = blocks[at]
     before = min([at - i for i in long if i <= at] + [50])
     after = min([i - at for i in long if i >= at] + [50])
@@ -230,7 +232,8 @@ def _row(blocks: list[Block], at: int, long: list[int]) -> Row:
         for name in ("words", "links", "points", "end", "paragraph"):
             row[f"{name}_{step:+d}"] = near.get(name, -1)
     row |= _group([each for each in blocks if each.parent == block.parent], blocks, "parent")
-    row |= _group([each for each in blocks if _shape(each) == _shape(block)], blocks, "shape")
+    alike = [each for each, shape in zip(blocks, shapes, strict=True) if shape == shapes[at]]
+    row |= _group(alike, blocks, "shape")
     for size in (3, 12):
         some = blocks[max(at - size, 0) : at + size + 1]
         row[f"words_of_{size}"] = _total(some, "words")
@@ -260,7 +263,7 @@ def _open(block: Block) -> Row:
     return dict(zip(names, _bits(block), strict=True))
 
 
-def _shape(block: Block) -> tuple[object, ...]:
+def _shape(block: Block) -> Shape:
     return block.kind, block.depth, *_bits(block)
 
 

@@ -11,7 +11,7 @@ import pytest
 from pyarrow import parquet
 
 from streamer.compression import zstd
-from streamer.console.fold import Fold
+from streamer.console.fold import Fold, Pace
 from streamer.console.view import VerdictView
 from streamer.errors import InputError, SettingsError, StoreUnavailable
 from streamer.model import DeadLetter, Representative, Verdict
@@ -300,3 +300,12 @@ def test_what_a_verdict_has_beyond_the_usual_is_kept(tmp_path: Path, view: Verdi
     fold(view, written(tmp_path / "v.jsonl", line))
     assert rows(view, "SELECT more FROM page") == [('{"carried":{"score":1.5},"exact":true}',)]
     assert rows(view, "SELECT topic FROM source WHERE other = 'last-year'") == [("old.jsonl",)]
+
+
+def test_the_pace_is_the_mean_of_the_last_seconds() -> None:
+    pace = Pace()
+    rates = []
+    for now, count in [(0, 100), (1, 110), (2, 130), (12, 230), (13, 230), (30, 230), (31, 5)]:
+        pace.note(count, now)
+        rates.append(pace.rate)
+    assert rates == [None, 10, 15, 10, pytest.approx(100 / 11), 0, None]

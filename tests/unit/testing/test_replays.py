@@ -1,15 +1,20 @@
-"""Replays of tests: what they read, what they do not, and that a kill is one."""
+"""Replays of tests: what they read, that a kill is one, and what is said of other verdicts."""
 
 import json
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
+import msgspec
 import pytest
 
-from streamer import Page
+from streamer import Page, Verdict
 from streamer.cli.main import run
+from streamer.model import Basis
 from streamer.run.outputs import OutputFile
-from streamer.testing import KEY, KILL, Pages, Replayer
+from streamer.testing import KEY, KILL, Pages, Replayer, assert_same_verdicts
+from streamer.testing.replays import check_same_files
+from tests.helpers.verdict_lines import unique, written
 
 TEXT = " ".join(f"word{number}" for number in range(100))
 NEAR = TEXT.replace("word50", "other")
@@ -86,3 +91,55 @@ def test_a_replay_that_does_not_go_on_where_it_was_killed_fails(
     monkeypatch.setattr("tests.helpers.forked.COMMANDS", name)
     with pytest.raises(AssertionError, match="killed and resumed"):
         streamer_replay(Pages([*PAGES[:2], KILL, PAGES[2]]), head_pages=1_000_000)
+
+
+def difference(got: Any, expected: Any) -> list[str]:
+    with pytest.raises(AssertionError) as raised:
+        assert_same_verdicts(got, expected)
+    return str(raised.value).splitlines()
+
+
+def test_neither_the_order_nor_a_verdict_that_comes_again_counts() -> None:
+    verdicts = [unique(n) for n in range(4)]
+    assert_same_verdicts([*reversed(verdicts), verdicts[1]], iter(verdicts))
+
+
+def test_pages_that_differ_are_shown_with_all_verdicts_on_them() -> None:
+    one, other = unique(1), unique(2)
+    short = msgspec.structs.replace(one, basis=Basis.TOO_SHORT)
+    line = {id(each): msgspec.json.encode(each).decode() for each in (one, other, short)}
+    assert difference([unique(0), one, short], [unique(0), one, other]) == [
+        "The verdicts on 2 of 3 pages differ.",
+        "",
+        f"expected: {line[id(one)]}",
+        f"got:      {line[id(one)]} and {line[id(short)]}",
+        "",
+        f"expected: {line[id(other)]}",
+        "got:      no verdict",
+    ]
+
+
+def test_of_many_differences_the_first_are_shown_and_the_others_counted() -> None:
+    said = difference([unique(n) for n in range(20)], [])
+    assert said[0] == "The verdicts on 20 of 20 pages differ."
+    assert sum(line.startswith("got:") for line in said) == 5
+    assert said[-1] == "... and 15 more."
+
+
+def replayed(folder: Path, *verdicts: Verdict) -> Path:
+    folder.mkdir()
+    written(folder / "verdicts.jsonl", *verdicts)
+    (folder / "dead_letters.jsonl").write_bytes(b"")
+    return folder
+
+
+def test_a_killed_replay_with_other_bytes_fails(tmp_path: Path) -> None:
+    quiet = replayed(tmp_path / "quiet", unique(0), unique(1))
+    check_same_files(replayed(tmp_path / "same", unique(0), unique(1)), quiet)
+    with pytest.raises(
+        AssertionError, match=r"(?s)give others:\nThe verdicts on 1 of 2.*site1\.example/page-1"
+    ):
+        check_same_files(replayed(tmp_path / "lost", unique(0)), quiet)
+    again = replayed(tmp_path / "again", unique(0), unique(1), unique(1))
+    with pytest.raises(AssertionError, match=r"verdicts\.jsonl has other bytes"):
+        check_same_files(again, quiet)
