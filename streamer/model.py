@@ -89,6 +89,7 @@ class Verdict(msgspec.Struct, frozen=True):
     """One verdict, as published: no clock, no host, the same bytes at every repeat.
 
     `similarity` is the estimated resemblance in [0, 1] with four decimals; null on unique pages.
+    `same_url` says whether the representative has the page's URL; false on unique pages.
     `text_bytes` is the length of the text in UTF-8. `carried` holds the input fields that `--carry`
     names. `index` is the fingerprint of the settings that shaped the signature. `text` says which
     text was compared; it is there under `--text main` only. With `--exact`, `exact` says whether

@@ -62,7 +62,7 @@ def _has(masks: Keys, keys: int) -> npt.NDArray[np.bool_]:
 
 def _find_stored(shard: Shard, page: Pages, masks: Keys) -> Iterator[NearRow]:
     hits = shard.lookup.find(page.keys, shard.released_flushes)
-    wanted = np.repeat(_has(masks, page.keys.shape[1])[0, hits.places], np.diff(hits.starts))
+    wanted = np.repeat(_has(masks, page.keys.shape[1])[0, hits.key_places], np.diff(hits.starts))
     rows, shared = np.unique(hits.rows[wanted], return_counts=True)
     kept = shard.forgetting.hide(shard.lookup.rows(rows), rows)
     left = np.flatnonzero(shard.horizon.has(kept.times, rows) & (kept.times > BEFORE_ALL))

@@ -167,8 +167,8 @@ def fetch_candidates(
     be among its earliest candidates. Where rows expire, it needs the times of all of them.
     """
     lengths = np.diff(hits.starts)
-    owner = np.repeat(hits.places // own_keys, lengths)
-    bit = np.repeat(hits.places % own_keys, lengths).astype(np.uint64)
+    owner = np.repeat(hits.key_places // own_keys, lengths)
+    bit = np.repeat(hits.key_places % own_keys, lengths).astype(np.uint64)
     wanted = (masks[owner] >> bit & np.uint64(1)).astype(np.bool_)
     found = np.bincount(owner[wanted], minlength=len(masks))
     for page in np.flatnonzero(found > limit):

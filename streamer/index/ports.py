@@ -69,13 +69,13 @@ class Hits:
     """Postings found for an array of keys.
 
     Attributes:
-        places: int64, the places of the keys that have postings, ascending.
+        key_places: int64, the places of the keys that have postings, ascending.
         starts: int64, where each one's list starts in `rows`, and the end.
         rows: int64, ascending in each list.
         flushes: how many the store had had since the look-up was made.
     """
 
-    places: npt.NDArray[np.int64]
+    key_places: npt.NDArray[np.int64]
     starts: npt.NDArray[np.int64]
     rows: npt.NDArray[np.int64]
     flushes: int

@@ -98,18 +98,18 @@ class StoredHits(NamedTuple):
     """The postings that the store has under the pages' keys.
 
     Attributes:
-        keys: int64, which keys have postings: their places in the flat array of all, ascending.
+        key_places: int64, which keys have postings: their places in the array of all, ascending.
         starts: int64, where each one's list starts, and the end of the last.
         rows: int64, ascending in a list.
-        places: int64, for each row its place in `sketches`; -1: it was not fetched, since it
+        fetched_at: int64, for each row its place in `sketches`; -1: it was not fetched, since it
             cannot count.
         sketches: uint64[rows fetched, 33]; times: int64[rows fetched].
     """
 
-    keys: Places
+    key_places: Places
     starts: Places
     rows: Places
-    places: Places
+    fetched_at: Places
     sketches: Keys
     times: Times
 
@@ -138,7 +138,7 @@ class Scratch(NamedTuple):
     """Memory to judge a page in.
 
     Attributes:
-        rows, places: of its candidates; sizes, slots: of its buckets.
+        rows, places: of its candidates, places as in `Judged.best`; sizes, slots: of its buckets.
         known: the similarity of each candidate's set, UNKNOWN, or IN_DOUBT.
         stop: int64[3], the page that comes next, which hit of the store that begins with, and how
             many of its candidates are known.
@@ -352,13 +352,13 @@ def _collect_candidates(
     count = 0
     for j in range(own):
         sizes[j] = 0
-        while hit < hits.keys.shape[0] and hits.keys[hit] < i * own + j:
+        while hit < hits.key_places.shape[0] and hits.key_places[hit] < i * own + j:
             hit += 1
         if not pages.masks[i] >> uint64(j) & uint64(1):
             continue
-        if hit < hits.keys.shape[0] and hits.keys[hit] == i * own + j:
+        if hit < hits.key_places.shape[0] and hits.key_places[hit] == i * own + j:
             for k in range(hits.starts[hit], hits.starts[hit + 1]):
-                place = hits.places[k]
+                place = hits.fetched_at[k]
                 if place < 0:
                     sizes[j] += 1
                 elif _may_answer(hits.rows[k], hits.times[place], oldest):
@@ -424,7 +424,7 @@ def _choose(
     score_max = elsewhere - 1  # of equals the own one comes first
     near = int64(ELSEWHERE if elsewhere >= 0 else NOWHERE)
     near_max = max(least - limits.margin, elsewhere) - 1
-    found = exact = near_exact = False
+    has_match = exact = near_exact = False
     for k in range(candidates):
         place = scratch.places[k]
         is_known = limits.exact > 0 and scratch.known[k] >= 0
@@ -437,13 +437,13 @@ def _choose(
             if score > near_max:
                 near_max, near, near_exact = score, place, is_known
         elif score > score_max:
-            score_max, best, found, exact = score, place, True, is_known
-    if not found and elsewhere >= least:
-        score_max, best, found = elsewhere, int64(ELSEWHERE), True
+            score_max, best, has_match, exact = score, place, True, is_known
+    if not has_match and elsewhere >= least:
+        score_max, best, has_match = elsewhere, int64(ELSEWHERE), True
     judged.best[i] = best
-    judged.content[i] = found and _same_content(pages, i, best, hits, memtable)
+    judged.content[i] = has_match and _same_content(pages, i, best, hits, memtable)
     outcome = UNIQUE if pages.masks[i] else EMPTY
-    if found:
+    if has_match:
         outcome = DUPLICATE
     else:
         score_max, exact = near_max, near_exact
@@ -499,15 +499,15 @@ def _same_content(
         same = memtable.keys[place, content_bit] == pages.keys[i, content_bit]
         return bool(posted != 0 and same)
     flat = i * pages.keys.shape[1] + content_bit
-    low, high = 0, hits.keys.shape[0]
+    low, high = 0, hits.key_places.shape[0]
     while low < high:
         middle = (low + high) >> 1
-        if hits.keys[middle] < flat:
+        if hits.key_places[middle] < flat:
             low = middle + 1
         else:
             high = middle
-    if low < hits.keys.shape[0] and hits.keys[low] == flat:
+    if low < hits.key_places.shape[0] and hits.key_places[low] == flat:
         for k in range(hits.starts[low], hits.starts[low + 1]):
-            if hits.places[k] == -1 - place:
+            if hits.fetched_at[k] == -1 - place:
                 return True
     return False

@@ -118,7 +118,7 @@ class Shard:
         elif isinstance(items, Forget):
             self._forget(items.take(range(first, len(items))))
         elif first < len(items):
-            block = self._judge(items.take(range(first, len(items))) if first else items, found)
+            block = self._judge_pages(items.take(range(first, len(items))) if first else items, found)
             start, self.verdicts = self.verdicts, self.verdicts + len(block)
             return messages.Output(start, block)
         return None
@@ -161,7 +161,7 @@ class Shard:
 
     # ---- pages --------------------------------------------------------------------------------
 
-    def _judge(self, pages: Pages, found: Found | None) -> Verdicts:
+    def _judge_pages(self, pages: Pages, found: Found | None) -> Verdicts:
         """Return the verdicts on pages, in order, and insert those that are new."""
         self._take_up()
         batch, compared = self.batch_of(pages, self.time, found)
@@ -231,7 +231,7 @@ class Shard:
             nearest.similarities,
         )
         stored = StoredHits(
-            hits.places, hits.starts, hits.rows, places, fetched.sketches, fetched.times
+            hits.key_places, hits.starts, hits.rows, places, fetched.sketches, fetched.times
         )
         batch = Batch(pages, arrivals, limits, stored, fetched, nearest, short)
         if not settings.track_changes:

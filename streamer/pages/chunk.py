@@ -182,7 +182,8 @@ class PageBatch:
     message in a topic its own, else when the page was fetched. `by_rule` are the ordinals of pages
     that a rule leaves out. `scopes` holds the scope of each page, and nothing if there is only one.
     `headers` are those of messages by ordinal, where a message's value is the body of its page.
-    `lost` is what a wrong charset has lost of the characters in some pages, and how many there are.
+    `lost` is what a wrong charset has lost of the characters in each of the first pages, and how
+    many there are.
     """
 
     start: int
@@ -198,7 +199,7 @@ class PageBatch:
     skipped: Counter[str] = field(default_factory=Counter)
     by_rule: list[int] = field(default_factory=list)
     scopes: list[bytes] = field(default_factory=list)
-    lost: tuple[int, int] = (0, 0)
+    lost: list[tuple[int, int]] = field(default_factory=list)
     headers: dict[int, MessageHeaders] | None = None
 
     def __len__(self) -> int:

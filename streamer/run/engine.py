@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Prepared(NamedTuple):
-    """A chunk that is parsed and signed.
+    """A chunk that is parsed, signed and, for the judge, looked up.
 
     `found` is what the index had for its pages, `originals` what revisits need of it, `texts` what
     its pages say, as JSON strings by their refs; each where somebody asks. `turn` is that in which

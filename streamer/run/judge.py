@@ -41,6 +41,7 @@ Timed = Callable[[Stage], AbstractContextManager[object]]
 class FlushRule:
     """When a flush is due though the memtable is not full: after so many records, or seconds.
 
+    What is a record, the callers of `Judge.apply` say: one of the input, or one of the log.
     No moment of a flush shows in a verdict.
     """
 
@@ -242,7 +243,7 @@ class Judge:
 
     @property
     def flush_is_due(self) -> bool:
-        """Return whether a memtable is full, or records or time enough have passed."""
+        """Return whether a memtable is full, a sweep is due, or enough records or time passed."""
         return (
             self.shard.unflushed >= self._head_pages
             or self._applied >= self._rule.records

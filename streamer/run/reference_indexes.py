@@ -175,7 +175,7 @@ def _pairs(index: ReferenceIndex, keys: Keys, masks: Keys) -> tuple[Keys, Keys]:
     """Return page << 32 | row of all that share a key, ascending, and of those of one content."""
     hits = index.lookup.find(np.ascontiguousarray(keys))
     lengths = np.diff(hits.starts)
-    pages, places = np.divmod(np.repeat(hits.places, lengths), keys.shape[1])
+    pages, places = np.divmod(np.repeat(hits.key_places, lengths), keys.shape[1])
     has = (masks[pages] >> places.astype(np.uint64) & np.uint64(1)).astype(np.bool_)
     both = pages[has].astype(np.uint64) << _ROW_BITS | hits.rows[has].astype(np.uint64)
     return np.unique(both), both[places[has] == keys.shape[1] - 1]

@@ -241,7 +241,7 @@ class Replay:
             self._check_first(parsed)
         self._begin()
         if prepared is not None:
-            self._judge_new(prepared, parsed)
+            self._judge_chunk(prepared, parsed)
         elif isinstance(step, IndexSettings):
             self._judge.configure(step)
         elif isinstance(step, Forgotten):
@@ -263,7 +263,7 @@ class Replay:
         entry = self._catalogue.to_change(source)
         entry.finished, entry.status = True, status
 
-    def _judge_new(self, prepared: Prepared, parsed: Sequence[Parsed]) -> None:
+    def _judge_chunk(self, prepared: Prepared, parsed: Sequence[Parsed]) -> None:
         """Judge a chunk, have its lines written, and note the position in each source."""
         chunk, batch, pages, found = prepared.chunk, prepared.batch, prepared.pages, prepared.found
         is_next = self._engine.signing.is_next(prepared)
@@ -292,7 +292,8 @@ class Replay:
         for one in each:
             one.add_batch(batch)
         self._note_examples(chunk, parsed, batch)
-        self._lost.add(self._name_of(parsed[0].source), batch.lost)
+        for ref, lost in zip(pages.refs[: len(batch.lost)].tolist(), batch.lost, strict=True):
+            self._lost.add(self._name_of(split_ref(ref)[0]), *lost)
         for own in parsed:
             self._note_read(own, chunk.heads)
 

@@ -113,8 +113,8 @@ def sign(signer: PageSigner, source: int, batch: PageBatch) -> Pages:
     )  # fmt: skip
 
 
-def _changes_of(block: Verdicts) -> Iterator[tuple[Any, Any, Any]]:
-    """Return what verdicts have of pages where it is asked for: text, change, its similarity."""
+def _asked_for(block: Verdicts) -> Iterator[tuple[Any, Any, Any]]:
+    """Return what verdicts have of pages if it is asked for: text, change, its similarity."""
     pages = block.pages
     texts: Iterable[Any] = itertools.repeat(msgspec.UNSET, len(pages))
     if pages.main is not None:
@@ -162,7 +162,7 @@ def verdicts(block: Verdicts, locate: Locate, fingerprint: str) -> Iterator[mode
         block.representative_urls,
         block.references or [None] * len(pages),
         exact,
-        _changes_of(block),
+        _asked_for(block),
         _nearest(block, locate),
         strict=True,
     )

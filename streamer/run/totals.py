@@ -63,17 +63,13 @@ class Totals(msgspec.Struct):
             self.skipped[code] = self.skipped.get(code, 0) + count
 
 
-def count_lost_characters(bodies: Sequence[Buffer]) -> tuple[int, int]:
-    """Return how many characters a wrong charset has lost of some bodies, and how many they have.
+def count_lost_characters(bodies: Sequence[Buffer]) -> list[tuple[int, int]]:
+    """Return how many characters a wrong charset has lost of each first body, and how many it has.
 
     Lost are U+FFFD, and bytes that are not UTF-8 and are read as it.
     """
-    lost = count = 0
-    for body in bodies[:LOST_PAGES]:
-        text = bytes(body[:LOST_BYTES]).decode("utf-8", "replace")
-        lost += text.count("\ufffd") + text.count("\\ufffd")
-        count += len(text)
-    return lost, count
+    texts = (bytes(body[:LOST_BYTES]).decode("utf-8", "replace") for body in bodies[:LOST_PAGES])
+    return [(text.count("\ufffd") + text.count("\\ufffd"), len(text)) for text in texts]
 
 
 class LostText:
@@ -82,10 +78,10 @@ class LostText:
     def __init__(self) -> None:
         self._lost, self._all = Counter[str](), Counter[str]()
 
-    def add(self, name: str, found: tuple[int, int]) -> None:
-        """Take what `count_lost_characters` has found in a chunk."""
-        self._lost[name] += found[0]
-        self._all[name] += found[1]
+    def add(self, name: str, lost: int, count: int) -> None:
+        """Take what `count_lost_characters` has found in a page of a source."""
+        self._lost[name] += lost
+        self._all[name] += count
 
     def shares(self) -> dict[str, float]:
         """Return the shares that are too large, by the names of sources, the largest first."""

@@ -18,7 +18,7 @@ from streamer.run.small_files import Parsed
 
 def _die_at(record: int) -> None:
     """Kill this process before it judges a record; records are judged one at a time."""
-    judge, flush = Replay._judge_new, Replay._flush
+    judge, flush = Replay._judge_chunk, Replay._flush
 
     def die(replay: Replay) -> None:
         replay._see_written(0)
@@ -37,7 +37,7 @@ def _die_at(record: int) -> None:
 
     mock.patch("streamer.pages.chunk.CHUNK_RECORDS_MAX", 1).start()
     mock.patch("streamer.pages.lines.SMALL_RECORDS_MAX", 0).start()  # else they are one chunk
-    mock.patch.multiple(Replay, _judge_new=judge_or_die, _flush=flush_or_die).start()
+    mock.patch.multiple(Replay, _judge_chunk=judge_or_die, _flush=flush_or_die).start()
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ from tests.helpers.kills import die_before
 chunk.CHUNK_RECORDS_MAX = 20
 small_files.FILES_MAX = 7
 if int(sys.argv[1]):
-    owners = dict.fromkeys(("_judge_new", "_begin_flush"), replay.Replay) | {"flush": Store}
+    owners = dict.fromkeys(("_judge_chunk", "_begin_flush"), replay.Replay) | {"flush": Store}
     owners |= dict.fromkeys(("_write", "sync", "start"), outputs.OutputFile)
     die_before(int(sys.argv[1]), (owners[sys.argv[2]], sys.argv[2]))
 sys.argv = ["streamer", "replay", *sys.argv[3:]]

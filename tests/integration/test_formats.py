@@ -71,7 +71,7 @@ def test_verdicts_are_those_of_json_lines_whatever_was_killed(place: Place, suff
     path = place.folder / f"pages{suffix}"
     WRITERS[suffix](path, records())
     wanted = judged(place, "plain", plain).replace(b"pages.jsonl", path.name.encode())
-    kills = ((2, "_judge_new"), (2, "_begin_flush"), (1, "_judge_new"))
+    kills = ((2, "_judge_chunk"), (2, "_begin_flush"), (1, "_judge_chunk"))
     assert wanted.count(b'"duplicate"') == PAGES // 3
     assert judged(place, "quiet", path) == wanted
     assert judged(place, "killed", path, kills=kills) == wanted

@@ -382,7 +382,7 @@ def test_a_killed_run_goes_on_with_each_text_once(place: Place, form: str) -> No
         outputs = ("--verdicts", verdicts, "--index", place.folder / name, "--kept", kept)
         return (pages, *outputs, "--with-text", *SITES, *place.key, "--head-pages", "9")
 
-    kills = (2, "_judge_new"), (2, "flush"), (4, "_write"), (3, "sync")
+    kills = (2, "_judge_chunk"), (2, "flush"), (4, "_write"), (3, "sync")
     replay_through_kills(kills, *arguments("killed"))
     assert place.streamer("replay", *arguments("quiet")) == 0
     killed, quiet = (place.folder / f"{name}.{suffix}" for name in ("killed", "quiet"))

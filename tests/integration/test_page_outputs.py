@@ -142,7 +142,7 @@ def test_a_killed_run_goes_on_with_each_page_once(place: Place, form: str, table
         own = ("--verdicts", verdicts, "--index", place.folder / name, *place.key)
         return (pages, *own, *outputs, *few)
 
-    kills = (3, "start"), (6, "_judge_new"), (3, "flush"), (11, "_write")
+    kills = (3, "start"), (6, "_judge_chunk"), (3, "flush"), (11, "_write")
     replay_through_kills(kills, *arguments("killed"))
     assert place.streamer("replay", *arguments("quiet")) == 0
     assert place.streamer("replay", *arguments("lines", "jsonl")) == 0

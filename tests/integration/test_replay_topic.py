@@ -238,7 +238,7 @@ class KilledError(Exception):
 
 def stopped_after(monkeypatch: pytest.MonkeyPatch, chunks: int) -> None:
     """End as by a kill before the chunk with this number is judged."""
-    judge, left = Replay._judge_new, [chunks]  # noqa: SLF001 - where a stop may come is inside
+    judge, left = Replay._judge_chunk, [chunks]  # noqa: SLF001 - where a stop may come is inside
 
     def stopping(self: Replay, *arguments: Any) -> None:
         left[0] -= 1
@@ -246,7 +246,7 @@ def stopped_after(monkeypatch: pytest.MonkeyPatch, chunks: int) -> None:
             raise KilledError
         judge(self, *arguments)
 
-    monkeypatch.setattr(Replay, "_judge_new", stopping)
+    monkeypatch.setattr(Replay, "_judge_chunk", stopping)
 
 
 def test_a_run_that_was_killed_goes_on_and_each_line_is_there_once(

@@ -90,7 +90,9 @@ def test_a_run_over_small_files_that_is_killed_goes_on_with_the_same_bytes(place
         return verdicts.read_bytes(), Path(f"{verdicts}.dead.jsonl").read_bytes()
 
     wanted = replay("quiet", ())
-    assert replay("killed", ((5, "_judge_new"), (9, "_judge_new"), (3, "_begin_flush"))) == wanted
+    assert (
+        replay("killed", ((5, "_judge_chunk"), (9, "_judge_chunk"), (3, "_begin_flush"))) == wanted
+    )
 
 
 def test_small_files_that_all_fail_alike_end_the_run_and_leave_nothing(place: Place) -> None:

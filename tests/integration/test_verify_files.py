@@ -212,7 +212,7 @@ def test_after_a_kill_it_is_clean_once_the_replay_has_ended(place: Place) -> Non
         file, "--verdicts", place.verdicts, "--index", place.index, *place.key,
         "--complete", "--head-pages", "9",
     )  # fmt: skip
-    assert killed_replay(12, "_judge_new", *arguments) == -9
+    assert killed_replay(12, "_judge_chunk", *arguments) == -9
     assert verified(place, [file]) == 1
     assert killed_replay(0, "-", *arguments) == 0
     with mock.patch("streamer.pages.chunk.CHUNK_RECORDS_MAX", 20):

@@ -80,7 +80,7 @@ class CapAtFlush(Shard):
         settings = self.settings
         assert settings is not None
         hits = self.lookup.find(flushed.keys, 0)
-        before = dict(zip(hits.places.tolist(), np.diff(hits.starts).tolist(), strict=True))
+        before = dict(zip(hits.key_places.tolist(), np.diff(hits.starts).tolist(), strict=True))
         counts = dict[int, int]()
         masks = flushed.masks.tolist()
         for i, keys in enumerate(flushed.keys.tolist()):
@@ -96,29 +96,29 @@ class CapAtFlush(Shard):
 class TimesAsTheyCome(Shard):
     """Each page's time is taken as it is."""
 
-    def _judge(self, pages: Pages, found: Any) -> Verdicts:
+    def _judge_pages(self, pages: Pages, found: Any) -> Verdicts:
         def advance(self: LogTime, dates: Any, _refs: Any, age: int) -> Any:
             self.now = max(self.now, int(dates[-1]))
             return dates, dates - age
 
         with patch.object(LogTime, "advance", advance):
-            return super()._judge(pages, found)
+            return super()._judge_pages(pages, found)
 
 
 class DatesBelieved(Shard):
     """Any date moves the time."""
 
-    def _judge(self, pages: Pages, found: Any) -> Verdicts:
+    def _judge_pages(self, pages: Pages, found: Any) -> Verdicts:
         with patch.object(log_time, "AHEAD_MAX_MS", 1 << 60):
-            return super()._judge(pages, found)
+            return super()._judge_pages(pages, found)
 
 
 class NoJumps(Shard):
     """Pages that came before the time moved count as of the time before."""
 
-    def _judge(self, pages: Pages, found: Any) -> Verdicts:
+    def _judge_pages(self, pages: Pages, found: Any) -> Verdicts:
         with patch.object(LogTime, "by_rows", lambda _self, time: time):
-            return super()._judge(pages, found)
+            return super()._judge_pages(pages, found)
 
 
 class DroppedEarly(Shard):
@@ -177,8 +177,8 @@ class VersionsRemembered(Shard):
 class TextLost(Shard):
     """All pages are judged as if they had main text."""
 
-    def _judge(self, pages: Pages, found: Any) -> Verdicts:
-        return super()._judge(replace(pages, main=None), found)
+    def _judge_pages(self, pages: Pages, found: Any) -> Verdicts:
+        return super()._judge_pages(replace(pages, main=None), found)
 
 
 class MemtableRemembers(Shard):
@@ -225,9 +225,9 @@ def _with_kernel(old: str, new: str, base: type[Shard] = Shard) -> type[Shard]:
     class Broken(base):  # type: ignore[misc, valid-type]
         """Places pages with the altered kernel."""
 
-        def _judge(self, pages: Pages, found: Any) -> Any:
+        def _judge_pages(self, pages: Pages, found: Any) -> Any:
             with patch.object(batch_module, "judge_pages", module.__dict__["judge_pages"]):
-                return super()._judge(pages, found)
+                return super()._judge_pages(pages, found)
 
     return Broken
 

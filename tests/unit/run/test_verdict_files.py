@@ -1,5 +1,7 @@
-"""Verdicts as Parquet, and back as the lines that they were."""
+"""Verdicts as CSV and Parquet have the fields of the JSON lines, and read back as these."""
 
+import csv
+import io
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +11,65 @@ import pytest
 from pyarrow import parquet
 
 from streamer.compression import zstd
-from streamer.errors import InputError
+from streamer.errors import InputError, SettingsError
 from streamer.model import Basis, Change, Location, NearestKept, Representative, SignedText, Verdict
 from streamer.run import verdict_files
-from streamer.run.output_checks import LINES_SUFFIX, part_of
-from streamer.run.verdict_files import VerdictTable, open_verdicts, read_verdicts
+from streamer.run.output_checks import LINES_SUFFIX, is_table, part_of
+from streamer.run.verdict_files import (
+    VerdictTable,
+    cells,
+    has_near_columns,
+    open_verdicts,
+    read_verdicts,
+    table_head,
+    write_table,
+)
 from tests.helpers.verdict_lines import COLUMNS, NEAR_COLUMNS, duplicate, unique
+
+
+def test_the_name_tells() -> None:
+    assert all(map(is_table, ("v.csv", "V.CSV.gz", "v.csv.zst")))
+    assert not any(map(is_table, ("v.csv.jsonl", "-")))
+
+
+def test_cells_that_begin_as_a_formula_are_text_and_numbers_are_not() -> None:
+    out = io.StringIO(newline="")
+    write_table(out, [["=1+1", "+1", "-1", "@a", "'a", "a=b", -1, None, "a\rb", 'a"b,c']])
+    [row] = csv.reader(io.StringIO(out.getvalue(), newline=""))
+    assert row == ["'=1+1", "'+1", "'-1", "'@a", "''a", "a=b", "-1", "", "a\rb", 'a"b,c']
+
+
+def test_columns_of_near_misses_are_there_if_the_table_began_with_them(tmp_path: Path) -> None:
+    near = NearestKept(
+        Location("p", 1, 2), "http://n.example/", "clean", similarity=0.75, exact=True
+    )
+    plain, none = unique(0), unique(0, nearest=None, nearest_min=0.65)
+    found = unique(0, nearest=near, nearest_min=0.65)
+    width = len(COLUMNS)
+    assert [len(list(cells(each, near=False))) for each in (plain, found)] == [width, width]
+    rows = [[*cells(each, near=True)][width:] for each in (found, none, plain)]
+    assert rows[0] == ["p", 1, 2, "http://n.example/", "clean", 0.75, True, 0.65]
+    assert rows[1:] == [[*[None] * 7, 0.65], [None] * 8]
+    assert table_head(near=True).decode().strip().split(",") == [*COLUMNS, *NEAR_COLUMNS]
+    path, length = tmp_path / "v.csv", len(table_head(near=False))
+    assert [has_near_columns(path, 0, asked=asked) for asked in (True, False)] == [True, False]
+    path.write_bytes(table_head(near=False) + b"more")
+    assert not has_near_columns(path, length, asked=False)
+    with pytest.raises(SettingsError, match=r"v\.csv was begun without.*Name another"):
+        has_near_columns(path, length, asked=True)
+    path.write_bytes(table_head(near=True))
+    assert has_near_columns(path, path.stat().st_size, asked=False)
+    packed = tmp_path / "v.csv.gz"
+    packed.write_bytes(b"no gzip")
+    with pytest.raises(InputError, match="the column names cannot be read"):
+        has_near_columns(packed, 5, asked=True)
+
+
+def test_a_table_is_not_read_as_verdicts(tmp_path: Path) -> None:
+    (tmp_path / "v.csv").write_bytes(table_head(near=False))
+    with pytest.raises(InputError, match=r"v\.csv: verdicts as CSV are not read; give a file of"):
+        next(read_verdicts(tmp_path / "v.csv"))
+
 
 PAGE = Location("a b.jsonl", 0, 2**40 - 1)
 PLAIN = msgspec.structs.replace(unique(0), page=PAGE, url="", basis=Basis.TOO_SHORT)
