@@ -118,7 +118,8 @@ class Shard:
         elif isinstance(items, Forget):
             self._forget(items.take(range(first, len(items))))
         elif first < len(items):
-            block = self._judge_pages(items.take(range(first, len(items))) if first else items, found)
+            new = items.take(range(first, len(items))) if first else items
+            block = self._judge_pages(new, found)
             start, self.verdicts = self.verdicts, self.verdicts + len(block)
             return messages.Output(start, block)
         return None
