@@ -62,7 +62,7 @@ test: ## Run all checks, and the tests that need nothing but Python (and a broke
 	@$(MAKE) --no-print-directory check
 	@mkdir -p build && .ci/tools broker 2> build/tools.log || true
 	$(PY) -m streamer warm --text main
-	$(call TESTED,-n 4 --durations=20,--quick)
+	$(call TESTED,-n 3 --durations=20,--quick)
 
 test-all: $(VENV)/.dev ## Run what `make test` has left out: browser, cluster, images, campaigns (as root, on Debian)
 	@echo "== The tests that have not passed yet: about $(MINUTES_ALL) minutes on two cores, and 15 more to build their tools"

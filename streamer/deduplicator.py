@@ -130,7 +130,7 @@ class Deduplicator:
             for added, future in ahead:
                 assert future is not None, "every batch is submitted"
                 prepared = future.result()
-                with self._turn():
+                with self._exclusive():
                     if not self._engine.signing.is_next(prepared):
                         prepared = self._engine.prepare(prepared.chunk)
                     first, blocks = self._take(prepared)
@@ -152,7 +152,7 @@ class Deduplicator:
         self._check_process()
         signing = self._engine.signing
         signed = sign_page(signing.parser, signing.signers.get(), self._writer.message(page))
-        with self._turn():
+        with self._exclusive():
             entry = self._catalogue.entries[self._source]
             signed.refs += np.uint64(page_ref(self._source, entry.position))
             return next(self._verdicts(ask.verdict_on(self._judge.shard, signed)))
@@ -166,7 +166,7 @@ class Deduplicator:
         page = {"url": "text:", "body": text, "content_type": "text/plain"}
         message = MessageWriter().message(page)
         signed = sign_page(PageParser(), self._engine.signing.signers.get(), message)
-        with self._turn():
+        with self._exclusive():
             return [
                 KeptMatch(self._locate(row.ref), row.url.decode(), row.similarity / SIMILARITY_ONE)
                 for row in ask.nearest(self._judge.shard, signed, limit)
@@ -181,7 +181,7 @@ class Deduplicator:
             InputError: no page with this URL is kept: it was not added, or is a duplicate, whose
                 verdict says of what.
         """
-        with self._turn():
+        with self._exclusive():
             self.flush()
             with closing(KeptIndex(self._folder.path, self.settings.key_file)) as kept:
                 return kept.explain_kept(kept.find(url))
@@ -204,7 +204,7 @@ class Deduplicator:
         terms = terms_of(() if url is None else (url,), hosts, before_ms)
         if not terms:
             raise SettingsError("Say what to forget: url=, host= or before_ms=.")
-        with self._turn():
+        with self._exclusive():
             before = len(self)
             self._judge.forget_next(Forget(terms))
             self._flush(sweep=True)
@@ -212,7 +212,7 @@ class Deduplicator:
 
     def __len__(self) -> int:
         """Return how many pages are kept."""
-        with self._turn():
+        with self._exclusive():
             return self._judge.kept_pages
 
     # ---- the index -------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ class Deduplicator:
             StoreUnavailable: the disk refuses, or has refused before; the index is as of the flush
                 before.
         """
-        with self._turn():
+        with self._exclusive():
             if self._judge.changed or self._folder.store.meta is None:
                 self._flush()
 
@@ -240,7 +240,7 @@ class Deduplicator:
             if not self._at_exit.alive:
                 return
             try:
-                with self._turn():
+                with self._exclusive():
                     if self._judge.changed:
                         self._flush(sweep=True)
             finally:
@@ -267,7 +267,7 @@ class Deduplicator:
         )
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
+    def _exclusive(self) -> Iterator[None]:
         """Wait for this thread's turn with the open index.
 
         Raises:
@@ -317,7 +317,7 @@ class Deduplicator:
     def _submit(self, pages: list[AddedPage]) -> Future[Prepared]:
         chunk = chunk_of(pages)
         chunk.source = 0  # `_take` gives them their places
-        with self._turn():
+        with self._exclusive():
             return self._engine.signing.submit(self._pool, chunk, self._engine.prepare)
 
     def _take(self, prepared: Prepared) -> tuple[int, list[Verdicts]]:

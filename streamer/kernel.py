@@ -206,7 +206,7 @@ def has_all_compiled(*, main_text: bool = False) -> bool:
     return (FOLDER / mark).exists() if FOLDER else mark in _done_in_memory
 
 
-def mark_all_compiled(*, main_text: bool = False) -> None:
+def note_all_compiled(*, main_text: bool = False) -> None:
     """Have `has_all_compiled` return True; kernels for main text are more than the others."""
     marks = [_COMPLETE, _COMPLETE_MAIN_TEXT] if main_text else [_COMPLETE]
     if not FOLDER:

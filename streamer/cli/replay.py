@@ -30,7 +30,7 @@ from streamer.run import output_checks, page_outputs
 from streamer.run.catalogue import Catalogue, open_catalogue
 from streamer.run.index_folder import IndexFolder
 from streamer.run.kept_tables import KeptTable
-from streamer.run.output_checks import STANDARD_OUTPUT, Made, mark_of, output_key
+from streamer.run.output_checks import STANDARD_OUTPUT, Made, output_key, owner_file
 from streamer.run.outputs import OutputFile, write_whole
 from streamer.run.page_outputs import DUPLICATES, KEPT, PAGE_OUTPUTS, REVISITS, TEXTS, PageOutputs
 from streamer.run.reading import FileInput, Input, Progress
@@ -189,7 +189,7 @@ def _file_input(
     reader = replace(reader_of(settings, parser), note_skipped=skipped.update)
     found = reader.open(given, whole_rows=bool(copies))
     outputs = [*targets.files(), *([str(targets.summary)] if targets.summary else [])]
-    is_own = _own_files(given, [*outputs, *map(mark_of, outputs), targets.index])
+    is_own = _own_files(given, [*outputs, *map(owner_file, outputs), targets.index])
     sources = [source for source in found if not is_own(source.name)]
     output_checks.check_distinct(outputs, [source.name for source in sources if source.is_regular])
     complete = handling.complete or targets.index is None
@@ -247,14 +247,14 @@ def _outputs(
 @contextmanager
 def _removing_if_empty(path: Path) -> Iterator[None]:
     """Remove a file that was made meanwhile and is empty, if something fails."""
-    was_there, was_marked = path.exists(), mark_of(str(path)).exists()
+    was_there, had_owner = path.exists(), owner_file(str(path)).exists()
     try:
         yield
     except BaseException:
         if not was_there and path.is_file() and not path.stat().st_size:
             path.unlink()
-            if not was_marked:
-                mark_of(str(path)).unlink(missing_ok=True)
+            if not had_owner:
+                owner_file(str(path)).unlink(missing_ok=True)
         raise
 
 

@@ -32,7 +32,7 @@ Rows = npt.NDArray[np.int64]
 Refs = npt.NDArray[np.uint64]
 
 
-class _TermMark(NamedTuple):
+class _TermReach(NamedTuple):
     """For which rows a term holds, those before one, and the command that wants it.
 
     `record` is the record that it came by, of all that had something to forget.
@@ -47,9 +47,9 @@ class Terms:
     """Terms, each for the rows before one; of two that are equal the later one holds."""
 
     def __init__(self, packed: Iterable[tuple[str, bytes | int, int, str, int]] = ()) -> None:
-        self._by_kind: dict[str, dict[Any, _TermMark]] = {URL: {}, HOST: {}, BEFORE: {}, REF: {}}
+        self._by_kind: dict[str, dict[Any, _TermReach]] = {URL: {}, HOST: {}, BEFORE: {}, REF: {}}
         for kind, value, row_end, ask, record in packed:
-            self._by_kind[kind][value] = _TermMark(row_end, ask, record)
+            self._by_kind[kind][value] = _TermReach(row_end, ask, record)
 
     @classmethod
     def of(cls, forget: Forget, row_end: int = 1 << 62, record: int = 1 << 62) -> Self:
@@ -74,9 +74,9 @@ class Terms:
     def find(self, rows: Rows, refs: Refs, urls: Sequence[bytes], times: Times) -> dict[int, str]:
         """Return the places of the rows that are named, ascending, and the command of each."""
         found: dict[int, str] = {}
-        for time, mark in self._by_kind[BEFORE].items():
-            early = np.flatnonzero((times < time) & (rows < mark.row_end))
-            found |= dict.fromkeys(early.tolist(), mark.ask)
+        for time, reach in self._by_kind[BEFORE].items():
+            early = np.flatnonzero((times < time) & (rows < reach.row_end))
+            found |= dict.fromkeys(early.tolist(), reach.ask)
         if hosts := self._by_kind[HOST]:
             for place, url in enumerate(urls):
                 for name in names_of_host(url):
@@ -95,18 +95,18 @@ class Terms:
     def name(self, url: bytes, time: int, record: int) -> bool:
         """Return whether a version of a URL is named, that came before the next such record."""
         hosts = self._by_kind[HOST]
-        marks = [self._by_kind[URL].get(same_url_key(url))]
-        marks += [hosts.get(name) for name in names_of_host(url)] if hosts else []
-        marks += [mark for end, mark in self._by_kind[BEFORE].items() if time < end]
-        return any(mark is not None and record < mark.record for mark in marks)
+        reaches = [self._by_kind[URL].get(same_url_key(url))]
+        reaches += [hosts.get(name) for name in names_of_host(url)] if hosts else []
+        reaches += [reach for end, reach in self._by_kind[BEFORE].items() if time < end]
+        return any(reach is not None and record < reach.record for reach in reaches)
 
     @staticmethod
     def _note(
-        own: dict[Any, _TermMark], value: object, place: int, rows: Rows, found: dict[int, str]
+        own: dict[Any, _TermReach], value: object, place: int, rows: Rows, found: dict[int, str]
     ) -> None:
-        mark = own.get(value)
-        if mark is not None and rows[place] < mark.row_end:
-            found[place] = mark.ask
+        reach = own.get(value)
+        if reach is not None and rows[place] < reach.row_end:
+            found[place] = reach.ask
 
 
 def normalize_term(term: Term) -> Term:

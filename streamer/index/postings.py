@@ -3,7 +3,7 @@
 A posting says that a row is found under a key. As a word it is 32 bits of the key, then the number
 of the row modulo ROWS_MAX. An index has no more rows at a time, so `rows_before` finds which one it
 is. The 8 bits of the key before these choose its segment, and are not in the word. Words of a
-segment are in order. The remaining 24 bits are stored with the row, as its marks.
+segment are in order. The remaining 24 bits are stored with the row, in the half of its key.
 
 Frozen postings (generations.py) are in blocks by their tags. Tags are spread evenly, so a key
 determines its block without a search. The blocks are behind a Bloom filter, whose bits for one key
@@ -45,7 +45,7 @@ _AHEAD = 4  # keys between what is asked for and what is looked at, in all gener
 
 Bytes = npt.NDArray[np.uint8]
 Keys = npt.NDArray[np.uint64]
-Marks = npt.NDArray[np.uint32]
+Halves = npt.NDArray[np.uint32]
 Places = npt.NDArray[np.int64]
 
 
@@ -417,21 +417,21 @@ def find_in_blocks(
 
 @kernel
 def explain(
-    keys: Keys, probed: Probed, groups: Places, starts: Places, marks: Marks, out: Places
+    keys: Keys, probed: Probed, groups: Places, starts: Places, halves: Halves, out: Places
 ) -> None:
-    """Write which row has each key that was not read yet: its place in `marks`, -1 for none.
+    """Write which row has each key that was not read yet: its place in `halves`, -1 for none.
 
-    Key i of a page is own key i % marks.shape[1]; groups[i] is the page and generation of a key,
+    Key i of a page is own key i % halves.shape[1]; groups[i] is the page and generation of a key,
     whose rows that are known by now are those from starts[groups[i]] on. Keys that may have several
     rows there are left.
     """
     for i in range(groups.shape[0]):
         out[i] = -1
-        mark = uint32(keys[probed.places[i]])
-        if probed.shared[i] or mark == 0:  # a row that is not posted has 0
+        half = uint32(keys[probed.places[i]])
+        if probed.shared[i] or half == 0:  # a row that is not posted has 0
             continue
-        own = probed.places[i] % marks.shape[1]
+        own = probed.places[i] % halves.shape[1]
         for row in range(starts[groups[i]], starts[groups[i] + 1]):
-            if marks[row, own] == mark:
+            if halves[row, own] == half:
                 out[i] = row
                 break

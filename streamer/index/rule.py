@@ -205,7 +205,7 @@ def matching_pairs(
 
 
 @kernel
-def mark_doubtful(
+def find_doubtful(
     pairs: Places, pages: Keys, rows: Keys, similarity_min: npt.NDArray[np.int32], known: Places
 ) -> None:
     """Set `known` to IN_DOUBT for the pairs whose match the sketches leave in doubt.

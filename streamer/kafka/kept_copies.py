@@ -146,7 +146,7 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
 
     def __init__(self, client: Options, topic: kept_topic.KeptTopic, metrics: CopyMetrics) -> None:
         self._client, self._topic, self._metrics = client, topic, metrics
-        self._turn = asyncio.Lock()  # held during a round: a rebalance waits for its end
+        self._round_lock = asyncio.Lock()  # held during a round: a rebalance waits for its end
         self._assigned: set[int] | None = None  # assigned, and not begun
         self._generation = 0
         self._copiers: dict[int, _Copier] = {}
@@ -183,7 +183,7 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
 
     async def on_partitions_revoked(self, _revoked: object) -> None:
         """Let the transactions at hand end; begin no others."""
-        async with self._turn:
+        async with self._round_lock:
             self._generation += 1
             self._assigned = None
             await self._stop_producers()
@@ -203,7 +203,7 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         began, generation, verdicts = time.monotonic(), self._generation, self._topic.names.verdicts
         starts = {TopicPartition(verdicts, n): each.position for n, each in self._copiers.items()}
         found = await fetch_all(self._verdicts, starts, VERDICTS_MAX)
-        async with self._turn:
+        async with self._round_lock:
             if self._assigned is not None:
                 await self._begin()
             elif found and generation == self._generation:

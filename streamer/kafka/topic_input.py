@@ -218,11 +218,11 @@ class WaitingLoop:
     def __enter__(self) -> Self:
         self._loop, self._ended = asyncio.new_event_loop(), asyncio.Event()
         self._entered = AsyncExitStack()
-        self._thread = threading.Thread(target=self._turn)
+        self._thread = threading.Thread(target=self._run_loop)
         self._thread.start()
         return self
 
-    def _turn(self) -> None:
+    def _run_loop(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
             runner.run(self._ended.wait())
 

@@ -90,23 +90,23 @@ class Hurry:
     """How long records of a pipe may wait for others, and their reader for bytes.
 
     A reader gets `is_due` so many `seconds` after its first record, and has to return after each
-    `turn` of a tick, so that whoever reads can do something else. Without a limit (None), and for
+    tick, so that whoever reads can do something else. Without a limit (None), and for
     what is no pipe, neither ever comes.
     """
 
     def __init__(self, seconds: float | None) -> None:
         self.seconds = seconds
         self._since: float | None = None  # a record waits
-        self._turn_ends = 0.0
+        self._tick_ends = 0.0
 
-    def begin_turn(self) -> None:
-        """Begin another turn."""
-        self._turn_ends = time.monotonic() + TICK_SECONDS
+    def begin_tick(self) -> None:
+        """Begin another tick."""
+        self._tick_ends = time.monotonic() + TICK_SECONDS
 
     @property
-    def turn_is_over(self) -> bool:
+    def tick_is_over(self) -> bool:
         """Return whether the reader has to return, with a pause if nothing is due."""
-        return self.seconds is not None and time.monotonic() >= self._turn_ends
+        return self.seconds is not None and time.monotonic() >= self._tick_ends
 
     def is_due(self, *, waiting: bool) -> bool:
         """Return whether the records have to be handed on; `waiting`: there are some."""

@@ -70,7 +70,7 @@ class LineReader:
         one of these comes first. Then `pauses` says whether it is time.
         """
         hurry = self._stream.hurry
-        hurry.begin_turn()
+        hurry.begin_tick()
         self.pauses = False
         data = np.empty(chunks.CHUNK_BYTES_MAX + _LINE_ENDS_IN_BYTES + SLACK, np.uint8)
         filled = len(self._rest)
@@ -89,7 +89,7 @@ class LineReader:
                 break
             if hurry.is_due(waiting=bool(count)):
                 break
-            if hurry.turn_is_over:
+            if hurry.tick_is_over:
                 self.pauses = True
                 self._rest = data[:filled].tobytes()
                 return Slices.joined()

@@ -215,7 +215,7 @@ class PageParser:
         """
         states, spans = fields
         plain = np.empty(len(states), np.bool_)
-        json_fields.mark_sure(data, states, spans, _URL_SURE_MAX, plain)
+        json_fields.find_sure(data, states, spans, _URL_SURE_MAX, plain)
         other_urls: dict[int, bytes] = {}
         for i in np.flatnonzero((states != UNKNOWN) & ~plain).tolist():
             url, body = (data[start:end].data for start, end in spans[i, :TYPE].tolist())
@@ -232,7 +232,7 @@ class PageParser:
         begins = bodies.MAY_BEGIN_HTML[first]
         vague = plain & (kinds == _VAGUE)
         inside = vague & ~begins
-        json_fields.keep_marked(data, spans, bodies.HEAD_BYTES, inside)
+        json_fields.keep_with_markup(data, spans, bodies.HEAD_BYTES, inside)
         for i in np.flatnonzero(vague & begins | inside).tolist():
             body = data[starts[i] : ends[i]].data
             html[i] = bodies.sniff_html(body) if begins[i] else bodies.has_element(body)
@@ -258,7 +258,7 @@ class PageParser:
     def _kinds(self, data: Bytes, spans: json_fields.Spans) -> npt.NDArray[np.int64]:
         """Return what the type of each message says: HTML, 0 for text, _VAGUE or _REFUSED."""
         changes = np.empty(len(spans), np.bool_)
-        json_fields.mark_type_changes(data, spans, changes)
+        json_fields.find_type_changes(data, spans, changes)
         places = np.flatnonzero(changes)
         types = [data[start:end].tobytes() for start, end in spans[places, TYPE].tolist()]
         kinds = [self._kind(each) if len(each) <= _TYPE_BYTES_MAX else _REFUSED for each in types]

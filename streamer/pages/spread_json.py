@@ -28,7 +28,7 @@ _SPREAD = re.compile(
     rb'|\{[ \t\r]*+\n\s*+")' % (_COMMENTS.pattern, _NO_OBJECT)
 )
 _MARKS = re.compile(rb'["{}\[\],\n]')
-_MARKS_MAX = 1 << 16  # of the first object
+_SIGNS_MAX = 1 << 16  # of the first object
 _IN_STRING = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _BETWEEN = (b",", b";", b"|", b"\x1e")
 _SEPARATORS = b" \t\r\n\f\v\x1e;|"
@@ -56,20 +56,20 @@ def _has_more_on_line(head: bytes) -> bool | None:
     if text.startswith(b"\x1e"):
         return text.lstrip(_SEPARATORS).startswith(b"{")
     at = depth = int(text.startswith(b"{"))
-    marks = 0
+    signs = 0
     while depth:
-        marks += 1
-        if marks > _MARKS_MAX:
+        signs += 1
+        if signs > _SIGNS_MAX:
             return False  # what follows on its line is seen as on any other
         found = _MARKS.search(text, at)
         if found is None:
             return None
-        mark, at = found[0], found.end()
-        if mark == b'"':
+        sign, at = found[0], found.end()
+        if sign == b'"':
             inside = _IN_STRING.match(text, at)
             at = inside.end() + 1 if inside else len(text)
-        depth += (mark in b"{[") - (mark in b"}]")
-        if mark == b"\n":
+        depth += (sign in b"{[") - (sign in b"}]")
+        if sign == b"\n":
             return False
     on_line = text[at:].partition(b"\n")[0].lstrip()
     return at > 0 and (on_line[:1] == b"{" or text[at:].lstrip().startswith(_BETWEEN))
@@ -151,7 +151,7 @@ class JsonLines(ObjectLines):
             if between:
                 self._put(between)
             if found:
-                self._take_mark(found[0])
+                self._take_sign(found[0])
             at = end + 1
         return data[at:]
 
@@ -167,24 +167,24 @@ class JsonLines(ObjectLines):
             return end + 1
         return end  # after it is a backslash, or nothing
 
-    def _take_mark(self, mark: bytes) -> None:
-        if mark == b"\n":
+    def _take_sign(self, sign: bytes) -> None:
+        if sign == b"\n":
             if self._depth:
                 self._put(b" ")
             elif not self._in_array:
                 self._end_value()
-        elif mark == b"[" and not (self._depth or self._in_array or self._begun):
+        elif sign == b"[" and not (self._depth or self._in_array or self._begun):
             self._in_array = True
-        elif mark == b"," and not self._depth:
+        elif sign == b"," and not self._depth:
             self._end_value()
-        elif mark == b"]" and not self._depth and self._in_array:
+        elif sign == b"]" and not self._depth and self._in_array:
             self._end_value()
             self._in_array = False
         else:
-            self._put(mark)
-            self._in_string = mark == b'"'
-            self._depth += (mark in b"{[") - (mark in b"}]" and self._depth > 0)
-            if mark in b"}]" and not self._depth:
+            self._put(sign)
+            self._in_string = sign == b'"'
+            self._depth += (sign in b"{[") - (sign in b"}]" and self._depth > 0)
+            if sign in b"}]" and not self._depth:
                 self._end_value()
 
     def _put(self, part: bytes) -> None:

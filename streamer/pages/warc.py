@@ -70,7 +70,7 @@ class _Window:
             _NothingYet: they are not enough.
         """
         while (have := len(self.data) - self.at) < size and self._stream is not None:
-            is_over = self._stream.hurry.turn_is_over
+            is_over = self._stream.hurry.tick_is_over
             part = None if is_over else self._stream.read(max(_STEP_BYTES, size - have))
             if part is None and not enough(have):
                 raise _NothingYet
@@ -240,7 +240,7 @@ class WarcRecords(Records):
                     break
                 self._passing = None
                 chunk.add(outcome, self._trail.mark(), stream.bytes_read)
-                pauses = stream.hurry.turn_is_over
+                pauses = stream.hurry.tick_is_over
             except _NothingYet:
                 pauses = True
             waiting = chunk.end > chunk.start
@@ -251,7 +251,7 @@ class WarcRecords(Records):
                 chunk = Chunk(chunk.end, chunk.end, stream.bytes_read)
             if pauses:
                 yield Chunk(chunk.end, chunk.end, stream.bytes_read)
-                stream.hurry.begin_turn()
+                stream.hurry.begin_tick()
         if chunk.end > chunk.start:
             yield chunk
 

@@ -34,7 +34,7 @@ from streamer.text.visible import MAIN as MAIN_FLAG
 from streamer.text.visible import Buffer, TextPart, text_parts
 
 Progress = Callable[[int], None]  # rows read
-Marks = npt.NDArray[np.uint32]
+Halves = npt.NDArray[np.uint32]
 Sketch = npt.NDArray[np.uint64]
 
 
@@ -42,11 +42,11 @@ class Target(NamedTuple):
     """What is compared with all rows but the one at `ref`.
 
     Attributes:
-        marks: of the keys, the content key's last; 0 for a key that is not posted.
+        halves: the lower ones of the keys, the content key's last; 0 for a key that is not posted.
         shingles: its set, if the index has sets.
     """
 
-    marks: Marks
+    halves: Halves
     sketch: Sketch
     ref: int | None
     shingles: bytes = b""
@@ -190,7 +190,7 @@ class KeptIndex(ReadIndex):
     ) -> Explained:
         """Return what the index says of a page that it keeps."""
         page, target = kept
-        own, keys = self.settings.for_url(page.url), len(target.marks) - 1
+        own, keys = self.settings.for_url(page.url), len(target.halves) - 1
         found = Explained(page, self._nearest(target, own, progress), None, keys, own)
         if (strict := self._find_later_settings(found, page.url)) is not None:
             nearest = self._nearest(target, strict, progress)
@@ -227,12 +227,12 @@ class KeptIndex(ReadIndex):
         own = self.settings.for_url(url, main=main)
         too_short = int(signed.distinct[0]) < own.shingles_min
         kept = self._find_at(place, progress) if place else None
-        marks, ref = signed.keys[0].astype(np.uint32), kept.ref if kept else None
-        target = Target(marks, signed.sketches[0], ref, (signed.shingles or [b""])[0])
+        halves, ref = signed.keys[0].astype(np.uint32), kept.ref if kept else None
+        target = Target(halves, signed.sketches[0], ref, (signed.shingles or [b""])[0])
         nearest = self._nearest(target, own, progress)
         is_strict = own.threshold > self.settings.for_url(url).threshold
         fallback = _FELL_BACK if is_strict else ""
-        return Explained(kept, nearest, too_short, len(marks) - 1, own, fallback)
+        return Explained(kept, nearest, too_short, len(halves) - 1, own, fallback)
 
     def text_parts(self, body: Buffer, flags: int, url: str) -> list[TextPart]:
         """Return the visible text of a page in parts, with what the index compares of it."""
@@ -254,8 +254,8 @@ class KeptIndex(ReadIndex):
         """Return the page that decides: of those that share a key the most similar, else of all."""
         least, measure = rule.similarity_min, int(rule.measure)
         best: tuple[tuple[bool, bool, int, int], NearestPage] | None = None
-        for rows, marks, slots in self.answering_rows(progress):
-            agreeing = (marks == target.marks) & (target.marks != 0)
+        for rows, halves, slots in self.answering_rows(progress):
+            agreeing = (halves == target.halves) & (target.halves != 0)
             for i, shared in enumerate(agreeing.sum(axis=1).tolist()):
                 ref = rows.refs[i]
                 if ref == target.ref or (self.signature.scope and not shared):
@@ -276,12 +276,12 @@ class KeptIndex(ReadIndex):
         self, is_wanted: Callable[[KeptPage], bool], progress: Progress
     ) -> tuple[KeptPage, Target] | None:
         """Return the first kept page that is wanted."""
-        for rows, marks, slots in self.answering_rows(progress):
+        for rows, halves, slots in self.answering_rows(progress):
             for i, page in enumerate(map(self._page, rows.refs, rows.urls)):
                 if is_wanted(page):
                     sketch, store = np.ascontiguousarray(rows.sketches[i]), self.store
                     sets = store.shingles([int(slots[i])])[0] if store.has_shingles else b""
-                    return page, Target(marks[i], sketch, page.ref, sets)
+                    return page, Target(halves[i], sketch, page.ref, sets)
         return None
 
     def _page(self, ref: int, url: bytes) -> KeptPage:

@@ -46,7 +46,7 @@ def part_of(name: str) -> Path:
     return Path(name).with_name(f".{Path(name).name}.streamer-part")
 
 
-def mark_of(name: str) -> Path:
+def owner_file(name: str) -> Path:
     """Return the file that names the index whose output `name` is."""
     return Path(f"{name}.index")
 
@@ -118,7 +118,7 @@ def check_output(
     if name == STANDARD_OUTPUT:
         return
     check_place(name)
-    _check_mark(name)
+    _check_owner_file(name)
     size = Path(name).stat().st_size if Path(name).is_file() else 0
     if index is None and size:
         _check_overwrite(name, overwrite=overwrite)
@@ -180,27 +180,27 @@ def file_state(path: Path) -> Made:
     return size, content_digest(path, size)
 
 
-def _check_mark(name: str) -> None:
+def _check_owner_file(name: str) -> None:
     """Raise SettingsError if the name of the file that names the index is taken."""
-    mark = mark_of(name)
+    owner = owner_file(name)
     try:
-        is_file = stat.S_ISREG(mark.lstat().st_mode)
-        is_own = is_file and re.fullmatch(rb"(/[^\n]*\n)?", mark.read_bytes())
+        is_file = stat.S_ISREG(owner.lstat().st_mode)
+        is_own = is_file and re.fullmatch(rb"(/[^\n]*\n)?", owner.read_bytes())
     except FileNotFoundError:
         return
     except OSError:
         is_own = False
     if not is_own:
         raise SettingsError(
-            f"{mark} is not of streamer, and {name} needs this name for a note of its index. "
+            f"{owner} is not of streamer, and {name} needs this name for a note of its index. "
             "Move it, or name another output."
         )
 
 
 def _check_overwrite(name: str, *, overwrite: bool) -> None:
     parts = [f"{name}{each}" for each in (ROWS_SUFFIX, LINES_SUFFIX) if is_table_name(name)]
-    for mark in filter(Path.exists, map(mark_of, [name, *parts])):
-        owner = mark.read_text(errors="replace").strip()
+    for file in filter(Path.exists, map(owner_file, [name, *parts])):
+        owner = file.read_text(errors="replace").strip()
         raise SettingsError(
             f"{name} holds verdicts, dead letters or pages of the index {owner}, which needs them "
             "to continue. Name another file."

@@ -142,14 +142,14 @@ class OutputFile:
                     self._file = path.open("x+b", buffering=0)
                 self._file.truncate(self.length)
                 self._file.seek(self.length)
-                self._mark(output_checks.mark_of(self.name))
+                self._name_index(output_checks.owner_file(self.name))
 
-    def _mark(self, mark: Path) -> None:
+    def _name_index(self, file: Path) -> None:
         """Write the file that names the index of the output."""
         if self._index is None:
-            mark.unlink(missing_ok=True)
+            file.unlink(missing_ok=True)
         else:
-            mark.write_text(f"{self._index.resolve()}\n")
+            file.write_text(f"{self._index.resolve()}\n")
 
     def digest(self) -> str:
         """Return the digest of what was synced; "" of what is no file."""

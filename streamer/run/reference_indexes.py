@@ -27,7 +27,7 @@ from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable, on_f
 from streamer.index.forgetting import Forgetting
 from streamer.index.messages import Corpus, IndexSettings, Keys, Leasts, Pages
 from streamer.index.ports import BEFORE_ALL, KeptRows, Nearest, nothing_near
-from streamer.index.rule import IN_DOUBT, UNKNOWN, mark_doubtful, nearest_rows
+from streamer.index.rule import IN_DOUBT, UNKNOWN, find_doubtful, nearest_rows
 from streamer.index.shard import missing_reference
 from streamer.run import index_folder
 from streamer.run.read_index import ReadIndex
@@ -230,7 +230,7 @@ def _set_similarities(
     known = np.full(len(pairs), UNKNOWN)
     if asked.sets is None:
         return known
-    mark_doubtful(pairs, asked.sketches, rows.sketches, asked.least, known)
+    find_doubtful(pairs, asked.sketches, rows.sketches, asked.least, known)
     doubtful = np.flatnonzero(known == IN_DOUBT)
     doubtful = doubtful[np.argsort(pairs[doubtful, 1], kind="stable")]
     row, theirs = -1, b""

@@ -26,7 +26,7 @@ from streamer import kernel
 from streamer.index.ask import verdict_on
 from streamer.index.messages import IndexSettings, Pages
 from streamer.index.postings import Probed, Shape, explain, unpack
-from streamer.index.rule import mark_doubtful, matching_pairs, nearest_rows
+from streamer.index.rule import find_doubtful, matching_pairs, nearest_rows
 from streamer.kernel import FOLDER, KERNELS
 from streamer.machine import uint64
 from streamer.model import SIMILARITY_ONE
@@ -87,7 +87,7 @@ def compile_kernels(report: Report = lambda _done, _of: None, *, main_text: bool
             _compile(report, main_text=main_text)
         else:
             _compile_here(main_text=main_text)
-        kernel.mark_all_compiled(main_text=main_text)
+        kernel.note_all_compiled(main_text=main_text)
 
 
 def _compile(report: Report, *, main_text: bool) -> None:
@@ -161,7 +161,7 @@ def _compile_rule() -> None:
     scores = np.zeros(2, np.int32)
     matching_pairs(places, starts, sketches, lives, (1, 0, 9, 9), met, pairs, posted)
     unite(pairs, places)
-    mark_doubtful(pairs, sketches, sketches, scores, places)
+    find_doubtful(pairs, sketches, sketches, scores, places)
     nearest_rows(pairs, sketches, sketches, 0, scores, places, places, scores)
 
 

@@ -31,7 +31,7 @@ import pyarrow.compute as pc
 
 from streamer.errors import needs_extra
 from streamer.index.messages import IndexSettings, Leasts
-from streamer.index.rule import IN_DOUBT, UNKNOWN, mark_doubtful, nearest_rows
+from streamer.index.rule import IN_DOUBT, UNKNOWN, find_doubtful, nearest_rows
 from streamer.sketch.hash_sets import set_similarity
 from streamer.sketch.resemblance import SKETCH_WORDS
 from streamer.sketch.scopes import Keys
@@ -175,7 +175,7 @@ def _similarities(
     pairs, known = np.stack((places, places), axis=1), np.full(len(least), UNKNOWN)
     best, scores = np.full(len(least), -1), np.full(len(least), -1, np.int32)
     if settings.exact:
-        mark_doubtful(pairs, one.sketches, other.sketches, least, known)
+        find_doubtful(pairs, one.sketches, other.sketches, least, known)
     for i in np.flatnonzero(known == IN_DOUBT).tolist():
         known[i] = set_similarity(one.shingles[i] or b"", other.shingles[i] or b"")
     enough, measure = least - np.int32(settings.margin), int(settings.measure)

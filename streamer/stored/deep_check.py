@@ -116,7 +116,7 @@ class _Check:
                 yield part
 
     def _rows(self, part: row_blocks.RowKeys, finding: Finding) -> None:
-        """Read the rows of a block of keys, and compare their marks."""
+        """Read the rows of a block of keys, and compare their halves."""
         try:
             rows = row_blocks.rows_at(part.slots, self._store.row_blocks)
         except StoreDamaged:
@@ -125,9 +125,9 @@ class _Check:
                     self._store.row_blocks([number])
             return
         self._advance(finding, len(rows.data) - len(row_blocks.PADDING))
-        marks = row_blocks.gather_marks(rows, part.keys.shape[1])
-        posted = part.masks[:, None] >> np.arange(marks.shape[1], dtype=np.uint64) & np.uint64(1)
-        if not np.array_equal(marks, (posted * part.whole(marks).keys).astype(np.uint32)):
+        halves = row_blocks.gather_halves(rows, part.keys.shape[1])
+        posted = part.masks[:, None] >> np.arange(halves.shape[1], dtype=np.uint64) & np.uint64(1)
+        if not np.array_equal(halves, (posted * part.whole(halves).keys).astype(np.uint32)):
             first = int(part.slots[0]) // row_blocks.SLOTS_A_KEY_BLOCK
             _note(finding, f"those of block {first} have other keys than that says")
 

@@ -5,7 +5,7 @@ in memory. So a key that is not there costs one look into memory for each genera
 one of two hundred cases.
 
 A known page has all its keys in one generation, and most keys have one row there. So one key is
-read, and the row that it leads to. Where this row's marks (row_blocks.py) agree with another key of
+read, and the row that it leads to. Where that row's half (row_blocks.py) agrees with another key of
 the page, and the filter says that the other key has one row, the other key need not be read.
 
 All of it is derived from the keys in the store. It is durable nevertheless, so that a start need
@@ -125,7 +125,7 @@ class FrozenKeys:
         out = np.full(len(others.places), -1)
         if len(out) and len(rows):
             starts = np.searchsorted(read[2][is_alone], np.arange(len(first.places) + 1))
-            postings.explain(keys, others, groups, starts, self._rows.marks(rows, own_keys), out)
+            postings.explain(keys, others, groups, starts, self._rows.halves(rows, own_keys), out)
             out[out >= 0] = rows[out[out >= 0]]
         return out
 

@@ -13,7 +13,7 @@ line from home however full the segment is (Amble and Knuth, Ordered hash tables
 stored complemented, so that zeroed memory from the system is free slots.
 """
 
-# A row is checked by its own marks, the lower half of each of its keys. Otherwise another key's
+# A row is checked by the lower half of each of its keys. Otherwise another key's
 # rows could make a bucket look full, and the time of a flush would show. Sorted runs behind Bloom
 # filters, instead of the table, took 45 to 70 bytes of memory per kept page instead of 170, but at
 # four million pages 6 us more per page, and half as much disk again.

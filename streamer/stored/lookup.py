@@ -1,7 +1,7 @@
 """Looking up what was flushed: postings by key and rows by number, of one shard's flushes.
 
 The key table shows which rows may be posted under a key: those that agree with it in its upper 40
-bits. Each of them is compared in the lower 32 by its marks, whose block the verdict needs anyway:
+bits. Each of them is compared in the lower 32 by its halves, whose block the verdict needs anyway:
 keys that share 40 bits may be crowded both, so one row does not speak for the others. A bucket has
 `bucket_max` rows at most, which bounds what is read for a key; and the rows of a crowd are compared
 once for all pages of a batch, some thousand at a time. What is left to chance is that another of

@@ -2,10 +2,10 @@
 
 A flush gives its rows consecutive slots. The rows of eight slots form a block, and so do the keys
 of 512 slots. A block of n rows is n, u32, and the number of keys of a row, u32; then, in columns,
-refs u64[n], times i64[n], sketches u64[n, 33], marks u32[n, keys], the end of each URL u32[n], and
+refs u64[n], times i64[n], sketches u64[n, 33], halves u32[n, keys], the end of each URL u32[n], and
 the URLs one after the other. A block of keys is n u32 and the number of keys of a row u32; then, in
 columns, row numbers modulo ROWS_MAX u32[n], masks of one byte for eight keys, and the upper five
-bytes of each key. The other bytes are in the row's marks, and a table does not need them. All
+bytes of each key. The other bytes are in the row's halves, and a table does not need them. All
 numbers are little-endian.
 """
 
@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from streamer.index.codec import KEYS, ROWS, SHINGLES, Entry, entry_key
 from streamer.index.ports import FlushedRows, KeptRows
-from streamer.index.postings import ROWS_MAX, Bytes, Marks, Places, rows_before
+from streamer.index.postings import ROWS_MAX, Bytes, Halves, Places, rows_before
 from streamer.kernel import inline_kernel, kernel
 from streamer.machine import int64, load_u64, store_u64, uint32, uint64
 from streamer.sketch.resemblance import SKETCH_BYTES, SKETCH_WORDS
@@ -34,7 +34,7 @@ _NO_NUMBER = ROWS_MAX  # and as it is stored: no row has it
 _HEAD_BYTES = 8
 _KEY_HEAD = "<II"
 _KEY_BYTES = 5
-_LEFT_BITS = np.uint64(64 - 8 * _KEY_BYTES)  # of a key, which its mark has
+_LEFT_BITS = np.uint64(64 - 8 * _KEY_BYTES)  # of a key, which its lower half has
 _BLOCKS_AT_ONCE = 128  # that are packed: about 400 kB, which the processor's cache holds
 
 Words = npt.NDArray[np.uint64]
@@ -145,9 +145,9 @@ class RowKeys(NamedTuple):
     keys: Words
     masks: Words
 
-    def whole(self, marks: Marks) -> Self:
-        """Return them with the lower bits of those that are posted, which the rows' marks have."""
-        left = marks.astype(np.uint64) & ((np.uint64(1) << _LEFT_BITS) - np.uint64(1))
+    def whole(self, halves: Halves) -> Self:
+        """Return them with the lower bits of those that are posted, which the rows' halves have."""
+        left = halves.astype(np.uint64) & ((np.uint64(1) << _LEFT_BITS) - np.uint64(1))
         return self._replace(keys=self.keys | left)
 
 
@@ -253,17 +253,17 @@ def _keys_in(data: Bytes, start: int) -> int:
 
 
 @inline_kernel
-def _marks_at(data: Bytes, start: int, place: int) -> int:
-    """Return where the marks of a row are, in the block at `start`."""
+def _halves_at(data: Bytes, start: int, place: int) -> int:
+    """Return where the halves of a row are, in the block at `start`."""
     before = (16 + SKETCH_BYTES) * _rows_in(data, start)
     at: int = start + _HEAD_BYTES + before + 4 * _keys_in(data, start) * place
     return at
 
 
 @kernel
-def _gather_marks(data: Bytes, starts: Places, places: Places, out: Marks) -> None:
+def _gather_halves(data: Bytes, starts: Places, places: Places, out: Halves) -> None:
     for i in range(starts.shape[0]):
-        at = _marks_at(data, starts[i], places[i])
+        at = _halves_at(data, starts[i], places[i])
         for j in range(_keys_in(data, starts[i])):
             out[i, j] = uint32(load_u64(data, at + 4 * j))
 
@@ -273,7 +273,7 @@ def _find_agreeing(
     data: Bytes, starts: Places, places: Places, wanted: Words, out: npt.NDArray[np.bool_]
 ) -> None:
     for i in range(starts.shape[0]):
-        at = _marks_at(data, starts[i], places[i])
+        at = _halves_at(data, starts[i], places[i])
         out[i] = False
         for j in range(_keys_in(data, starts[i])):
             out[i] |= uint32(load_u64(data, at + 4 * j)) == uint32(wanted[i])
@@ -292,7 +292,7 @@ def _gather_rows(
         at = first + 16 * count + SKETCH_BYTES * place
         for word in range(SKETCH_WORDS):
             sketches[i, word] = load_u64(data, at + 8 * word)
-        ends = _marks_at(data, starts[i], count)
+        ends = _halves_at(data, starts[i], count)
         first_url = ends + 4 * count
         urls[i, 0] = first_url
         if place:
@@ -307,15 +307,15 @@ def _gather_text(data: Bytes, urls: Places, limits: Places, out: Bytes) -> None:
         _copy(data, urls[i, 0], urls[i, 1], out, limits[i])
 
 
-def gather_marks(rows: RowPlaces, keys: int) -> Marks:
-    """Return the marks of the keys that rows have postings under, as uint32[n, keys]."""
+def gather_halves(rows: RowPlaces, keys: int) -> Halves:
+    """Return the halves of the keys that rows have postings under, as uint32[n, keys]."""
     out = np.zeros((len(rows.starts), keys), np.uint32)
-    _gather_marks(rows.data, rows.starts, rows.places, out)
+    _gather_halves(rows.data, rows.starts, rows.places, out)
     return out
 
 
 def agree(rows: RowPlaces, keys: Words) -> npt.NDArray[np.bool_]:
-    """Return of each row whether one of its marks is that of keys[i]."""
+    """Return of each row whether one of its halves is that of keys[i]."""
     out = np.empty(len(keys), np.bool_)
     _find_agreeing(rows.data, rows.starts, rows.places, keys, out)
     return out

@@ -148,13 +148,13 @@ class StoredRows:
         posted[there] = row_blocks.agree(self._read(slots[there]), keys[there])
         return posted
 
-    def marks(self, rows: RowNumbers, keys: int) -> npt.NDArray[np.uint32]:
-        """Return the marks of rows, of so many keys each; of one that was dropped, zeros."""
+    def halves(self, rows: RowNumbers, keys: int) -> npt.NDArray[np.uint32]:
+        """Return the lower halves of so many keys of rows; of one that was dropped, zeros."""
         slots = self._slots_of(rows)
         there = slots >= 0
-        marks = np.zeros((len(rows), keys), np.uint32)
-        marks[there] = row_blocks.gather_marks(self._read(slots[there]), keys)
-        return marks
+        halves = np.zeros((len(rows), keys), np.uint32)
+        halves[there] = row_blocks.gather_halves(self._read(slots[there]), keys)
+        return halves
 
     def begin_batch(self) -> None:
         """Forget the blocks of the last batch in this thread."""
@@ -214,13 +214,13 @@ def _join(some: Blocks, others: Blocks) -> Blocks:
 
 
 class ScannedRows(NamedTuple):
-    """Some rows, the marks of their keys, and their slots.
+    """Some rows, the lower halves of their keys, and their slots.
 
-    Marks are uint32[n, keys]; 0: not posted.
+    Halves are uint32[n, keys]; 0: not posted.
     """
 
     rows: KeptRows
-    marks: npt.NDArray[np.uint32]
+    halves: npt.NDArray[np.uint32]
     slots: RowNumbers
 
 
@@ -232,9 +232,9 @@ def scan_rows(store: Store, forgetting: Forgetting | None = None) -> Iterator[Sc
     for part in store.keys(ROWS_A_PART, whole=False):
         rows = row_blocks.rows_at(part.slots, store.row_blocks)
         found = row_blocks.gather_rows(rows)
-        marks = row_blocks.gather_marks(rows, part.keys.shape[1])
+        halves = row_blocks.gather_halves(rows, part.keys.shape[1])
         if forgetting is not None:
             found = forgetting.hide(found, part.rows)
         left = store.known.horizon.has(found.times, part.rows)
         left &= found.times > BEFORE_ALL
-        yield ScannedRows(found.take(np.flatnonzero(left)), marks[left], part.slots[left])
+        yield ScannedRows(found.take(np.flatnonzero(left)), halves[left], part.slots[left])

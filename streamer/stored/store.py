@@ -310,7 +310,7 @@ class Store:
         if found is None or not whole:
             return found
         rows = row_blocks.rows_at(found.slots, self.row_blocks)
-        return found.whole(row_blocks.gather_marks(rows, found.keys.shape[1]))
+        return found.whole(row_blocks.gather_halves(rows, found.keys.shape[1]))
 
     def row_blocks(self, blocks: Sequence[int]) -> list[bytes]:
         """Return blocks of rows."""

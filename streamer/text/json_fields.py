@@ -326,10 +326,10 @@ Mask = npt.NDArray[np.bool_]
 
 
 @kernel
-def mark_sure(
+def find_sure(
     data: Bytes, states: npt.NDArray[np.uint8], spans: Spans, url_bytes_max: int, sure: Mask
 ) -> None:
-    """Mark the pages whose URL can stand as it is, and whose body is not blank, beyond doubt."""
+    """Find the pages whose URL can stand as it is, and whose body is not blank, beyond doubt."""
     for i in range(states.shape[0]):
         start, end = spans[i, URL, 0], spans[i, URL, 1]
         first = data[spans[i, BODY, 0]]
@@ -342,7 +342,7 @@ def mark_sure(
 
 
 @kernel
-def keep_marked(data: Bytes, spans: Spans, bytes_max: int, wanted: Mask) -> None:
+def keep_with_markup(data: Bytes, spans: Spans, bytes_max: int, wanted: Mask) -> None:
     """Leave those wanted whose body may have markup: a `<`, maybe escaped, in its first bytes."""
     for i in range(spans.shape[0]):
         if wanted[i]:
@@ -356,8 +356,8 @@ def keep_marked(data: Bytes, spans: Spans, bytes_max: int, wanted: Mask) -> None
 
 
 @kernel
-def mark_type_changes(data: Bytes, spans: Spans, changes: Mask) -> None:
-    """Mark the pages whose content type is not, byte by byte, that of the one before."""
+def find_type_changes(data: Bytes, spans: Spans, changes: Mask) -> None:
+    """Find the pages whose content type is not, byte by byte, that of the one before."""
     for i in range(spans.shape[0]):
         start, length = spans[i, TYPE, 0], spans[i, TYPE, 1] - spans[i, TYPE, 0]
         changes[i] = i == 0

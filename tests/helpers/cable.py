@@ -46,7 +46,7 @@ class Cable:
         """Listen."""
         self._loop = asyncio.new_event_loop()
         ready = threading.Event()
-        self._thread = threading.Thread(target=self._turn, args=(ready,), daemon=True)
+        self._thread = threading.Thread(target=self._run_loop, args=(ready,), daemon=True)
         self._thread.start()
         ready.wait()
 
@@ -66,7 +66,7 @@ class Cable:
         for event in self.opened.values():
             self._loop.call_soon_threadsafe(event.set)
 
-    def _turn(self, ready: threading.Event) -> None:
+    def _run_loop(self, ready: threading.Event) -> None:
         asyncio.set_event_loop(self._loop)
         for direction in ("to the broker", "from the broker"):
             self.opened[direction] = asyncio.Event()

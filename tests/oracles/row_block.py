@@ -24,8 +24,8 @@ class RowBlock:
             self._value, np.uint64, SKETCH_WORDS, 16 * self._rows + SKETCH_BYTES * place
         )
 
-    def marks(self, place: int) -> npt.NDArray[np.uint32]:
-        """Return the marks of the keys that the row has postings under, as uint32[keys]."""
+    def halves(self, place: int) -> npt.NDArray[np.uint32]:
+        """Return the halves of the keys that the row has postings under, as uint32[keys]."""
         return np.frombuffer(
             self._value, np.uint32, self._keys, self._marks + 4 * self._keys * place
         )

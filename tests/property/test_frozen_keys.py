@@ -81,13 +81,13 @@ class AnySlots(RowSlots):
 
 
 class Unmarked(StoredRows):
-    """Rows that have no marks, so that each key is read."""
+    """Rows that have no halves of keys, so that each key is read."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
         self.slots = AnySlots()
 
-    def marks(self, rows: Places, keys: int) -> npt.NDArray[np.uint32]:
+    def halves(self, rows: Places, keys: int) -> npt.NDArray[np.uint32]:
         return np.zeros((len(rows), keys), np.uint32)
 
 

@@ -14,7 +14,7 @@ from streamer.pages.mapping import DEFAULT_MAPPING, FieldMapping, parse_fields
 from streamer.pages.parse import PageParser
 from streamer.pages.program_pages import AnyPage, GivenPage, MessageWriter, chunk_of
 from streamer.text import json_fields
-from streamer.text.json_fields import TYPE, find_page_fields, gather, mark_sure, mark_type_changes
+from streamer.text.json_fields import TYPE, find_page_fields, find_sure, find_type_changes, gather
 from streamer.text.scan import Bytes
 from streamer.text.slices import Slices
 from streamer.text.visible import ESCAPED, HTML, Buffer
@@ -50,7 +50,7 @@ def fields_of(batch: list[bytes]) -> tuple[Bytes, npt.NDArray[np.uint8], json_fi
 def test_pages_are_sure_that_need_no_second_look(batch: list[bytes]) -> None:
     data, reported, spans = fields_of(batch)
     sure = np.empty(len(batch), np.bool_)
-    mark_sure(data, reported, spans, URL_BYTES, sure)
+    find_sure(data, reported, spans, URL_BYTES, sure)
     for i, known in enumerate(reported.tolist()):
         url, body = (data[start:end].tobytes() for start, end in spans[i, :TYPE].tolist())
         plain = 0 < len(url) <= URL_BYTES and all(
@@ -66,7 +66,7 @@ def test_pages_are_sure_that_need_no_second_look(batch: list[bytes]) -> None:
 def test_a_type_changes_where_it_is_not_the_one_before(batch: list[bytes]) -> None:
     data, _, spans = fields_of(batch)
     changes = np.empty(len(batch), np.bool_)
-    mark_type_changes(data, spans, changes)
+    find_type_changes(data, spans, changes)
     types = [data[start:end].tobytes() for start, end in spans[:, TYPE].tolist()]
     assert changes.tolist() == [i == 0 or types[i] != types[i - 1] for i in range(len(types))]
 

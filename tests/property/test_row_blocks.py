@@ -13,7 +13,7 @@ from streamer.index.ports import FlushedRows
 from streamer.index.postings import Bytes, Places
 from streamer.sketch.resemblance import SKETCH_WORDS
 from streamer.stored import row_blocks
-from streamer.stored.row_blocks import ROWS_A_BLOCK, SLOTS_A_KEY_BLOCK, gather_marks, unpack_keys
+from streamer.stored.row_blocks import ROWS_A_BLOCK, SLOTS_A_KEY_BLOCK, gather_halves, unpack_keys
 from tests.oracles.row_block import RowBlock
 
 U64 = st.integers(0, 2**64 - 1)
@@ -60,16 +60,16 @@ def test_rows_of_blocks_are_those_read_singly(rows: Rows, keys: int, draw: rando
     first = slots - slots % ROWS_A_BLOCK
     data, limits = joined(blocks)
     places = row_blocks.RowPlaces(data, limits[slots // ROWS_A_BLOCK], slots - first)
-    kept, marks = row_blocks.gather_rows(places), gather_marks(places, keys)
+    kept, halves = row_blocks.gather_rows(places), gather_halves(places, keys)
     for i, slot in enumerate(slots.tolist()):
         start = slot - slot % ROWS_A_BLOCK
         block = RowBlock(blocks[slot // ROWS_A_BLOCK])
         assert (kept.refs[i], kept.urls[i]) == (rows[slot][0], rows[slot][2])
         assert (block.ref(slot - start), block.url(slot - start)) == (kept.refs[i], kept.urls[i])
         assert block.time(slot - start) == kept.times[i] == np.uint64(rows[slot][1]).view(np.int64)
-        assert block.marks(slot - start).tolist() == marks[i].tolist()
+        assert block.halves(slot - start).tolist() == halves[i].tolist()
         own = [rows[slot][1] & 0xFFFFFFFF if place != 1 else slot for place in range(keys)]
-        assert marks[i].tolist() == [
+        assert halves[i].tolist() == [
             mark if rows[slot][0] >> place & 1 else 0 for place, mark in enumerate(own)
         ]
         assert block.sketch(slot - start).tolist() == kept.sketches[i].tolist()
@@ -84,11 +84,11 @@ def test_a_row_agrees_with_keys_whose_lower_half_is_one_of_its_marks(
     count = min(len(rows), ROWS_A_BLOCK)
     data, limits = joined(packed(rows, keys)[:1])
     places = row_blocks.RowPlaces(data, limits[:1].repeat(count), np.arange(count))
-    marks = gather_marks(places, keys).tolist()
+    halves = gather_halves(places, keys).tolist()
     upper = draw.getrandbits(32) << 32
-    asked = [draw.choice([*own, draw.getrandbits(32)]) for own in marks]
+    asked = [draw.choice([*own, draw.getrandbits(32)]) for own in halves]
     found = row_blocks.agree(places, np.array([upper | half for half in asked], np.uint64))
-    assert found.tolist() == [half in own for half, own in zip(asked, marks, strict=True)]
+    assert found.tolist() == [half in own for half, own in zip(asked, halves, strict=True)]
 
 
 @settings(max_examples=50, deadline=None)

@@ -214,7 +214,7 @@ from pathlib import Path
 from streamer import kernel
 from streamer.some import call
 call(0)
-kernel.mark_all_compiled()
+kernel.note_all_compiled()
 Path("work").write_bytes(pickle.dumps(kernel.ship_with_kernels(pickle.dumps(call))))
 """
 ARRIVE = """

@@ -28,7 +28,7 @@ from streamer.pages.stored_file import explaining_disk
 from streamer.run import stages
 from streamer.run.engine import Prepared, Signing
 from streamer.run.judge import FILES, REPLAY_FLUSHES, Judge, JudgeOptions
-from streamer.run.output_checks import mark_of
+from streamer.run.output_checks import owner_file
 from streamer.run.site_store import new_sites
 from streamer.run.small_files import gather_small_files, split_by_source
 from streamer.run.totals import Totals
@@ -95,7 +95,7 @@ def verify_files(
 def _check_whole(target: FileTarget, path: Path) -> None:
     """Raise InputError where a killed run has left lines that the index does not know."""
     known = target.catalogue.known_length(str(path))
-    if known is not None and mark_of(str(path)).exists() and path.stat().st_size > known:
+    if known is not None and owner_file(str(path)).exists() and path.stat().st_size > known:
         raise InputError(
             f"{path} has more than the index knows of: a run was killed, or goes on. Run the same "
             "replay again until it ends, then verify."
@@ -265,7 +265,7 @@ class _FileFold:
     def _rows(self, store: Store) -> Iterator[tuple[facts.Places, Words]]:
         for scanned in scan_rows(store):
             rows = scanned.rows
-            columns = zip(rows.urls, rows.sketches, scanned.marks, rows.times, strict=True)
+            columns = zip(rows.urls, rows.sketches, scanned.halves, rows.times, strict=True)
             parts = [
                 facts.digest(url, sketch.tobytes(), marks.tobytes(), time.tobytes())
                 for url, sketch, marks, time in columns

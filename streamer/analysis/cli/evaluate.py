@@ -267,7 +267,7 @@ def tune(
     ranked = tuning.rank_bandings(threshold, hashes, weight_fp)[:best]
     console = Terminal()
     shown = [*ranked]
-    if not any(_mark(banding.bands, banding.rows) for banding in ranked):
+    if not any(_default_sign(banding.bands, banding.rows) for banding in ranked):
         shown.append(tuning.weigh_banding(threshold, DEFAULT.bands, DEFAULT.rows, weight_fp))
     console.print(_banding_table(shown, threshold))
     if sample:
@@ -298,7 +298,7 @@ def _banding_table(ranked: Sequence[tuning.BandChoice], threshold: float) -> Tab
     for bands, rows, *areas in ranked:
         found = (tuning.detection_probability(similarity, bands, rows) for similarity in shown)
         figures = (f"{value:.4f}" for value in (*areas, *found))
-        lines.append((bands, rows, *figures, _mark(bands, rows)))
+        lines.append((bands, rows, *figures, _default_sign(bands, rows)))
     title = "areas of false positives and negatives, the least error first"
     return listing(heads, lines, text=0, title=title, caption=CAPTION)
 
@@ -309,14 +309,14 @@ def _candidates_table(trials: Sequence[tuning.BandTrial], threshold: float) -> T
     heads = ("bands", "rows", "candidates a page", least, "below", "recall", "")
     rows = [
         (bands, rows, f"{found.duplicates / max(1, pages):.2f}", found.true_positive,
-         found.false_positive, ratio_text(found.recall), _mark(bands, rows))
+         found.false_positive, ratio_text(found.recall), _default_sign(bands, rows))
         for bands, rows, pages, found in trials
     ]  # fmt: skip
     title = f"candidates on the sample of {trials[0].pages:,} pages"
     return listing(heads, rows, text=0, title=title, caption=CAPTION)
 
 
-def _mark(bands: int, rows: int) -> str:
+def _default_sign(bands: int, rows: int) -> str:
     return "*" if (bands, rows) == (DEFAULT.bands, DEFAULT.rows) else ""
 
 

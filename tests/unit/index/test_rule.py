@@ -89,7 +89,7 @@ def test_the_first_of_equally_near_rows_counts_from_the_threshold_on() -> None:
 def test_what_sketches_leave_in_doubt_is_marked() -> None:
     rows, known = np.array([apart(136), FAR[1]], np.uint64), np.full(2, rule.UNKNOWN)
     pairs, least = np.array([[0, 0], [0, 1]]), np.array([SCORE], np.int32)
-    rule.mark_doubtful(pairs, np.array([SAME], np.uint64), rows, least, known)
+    rule.find_doubtful(pairs, np.array([SAME], np.uint64), rows, least, known)
     assert known.tolist() == [rule.IN_DOUBT, rule.UNKNOWN]
 
 

@@ -96,7 +96,7 @@ def test_parts_in_the_way_are_removed_not_read(path: Path, make: Callable[[Path]
 
 
 def test_the_note_of_an_index_replaces_no_file_of_somebody_else(path: Path) -> None:
-    mark = output_checks.mark_of(str(path))
+    mark = output_checks.owner_file(str(path))
     for make in (lambda: mark.write_bytes(b"notes\n"), lambda: mark.symlink_to("held")):
         make()
         with pytest.raises(SettingsError, match=f"{mark} is not of streamer"):
@@ -190,7 +190,7 @@ def test_what_an_index_had_under_a_name_that_is_free_again_is_no_hindrance(path:
     path.unlink()
     write(path, b"two\n", None, index=None)
     assert path.read_bytes() == b"two\n"
-    assert not output_checks.mark_of(str(path)).exists()
+    assert not output_checks.owner_file(str(path)).exists()
 
 
 def test_an_output_may_not_be_an_input_by_a_link(path: Path, tmp_path: Path) -> None:
