@@ -1,4 +1,4 @@
-"""Records into page batches: every record ends as a page, a dead letter or a count.
+"""RecordBlock into page batches: every record ends as a page, a dead letter or a count.
 
 Most records are messages with a plain text body, whose fields are found by name. For these a kernel
 finds the fields of a whole batch, and the body stays as it is in the JSON: neither decoded, nor
@@ -36,7 +36,7 @@ from streamer.text.slices import Slices
 from streamer.text.visible import ESCAPED, HTML, Buffer
 
 Flags = npt.NDArray[np.bool_]
-Records = Slices | list[WarcPage] | list[GivenPage]
+RecordBlock = Slices | list[WarcPage] | list[GivenPage]
 
 _VAGUE, _REFUSED = -1, -2
 _KINDS_KEPT_MAX = 256  # a crawl repeats few types
@@ -108,7 +108,7 @@ class PageParser:
             StreamerError: the schema registry cannot be used.
         """
         batch = PageBatch(chunk.start, chunk.end, dead=[*chunk.dead], skipped=chunk.skipped.copy())
-        records: Records
+        records: RecordBlock
         if chunk.messages:
             messages, chunk.is_raw = chunk.messages, self.mapping.value == "body"
             if chunk.is_raw:
@@ -132,7 +132,7 @@ class PageParser:
         batch.dead.sort(key=lambda letter: letter.sequence)
         return batch
 
-    def _read_pages(self, batch: PageBatch, records: Records, empty: str) -> None:
+    def _read_pages(self, batch: PageBatch, records: RecordBlock, empty: str) -> None:
         """Fill the columns of a batch, which has the records' ordinals and keys; keep the pages.
 
         A body stays where it is in the block of the records. One that had to be made (decoded,
@@ -196,7 +196,7 @@ class PageParser:
         if batch.by_rule:
             batch.skipped[BY_RULE] += len(batch.by_rule)
 
-    def _find_fields(self, records: Records) -> tuple[Bytes, FieldSpans | None]:
+    def _find_fields(self, records: RecordBlock) -> tuple[Bytes, FieldSpans | None]:
         """Return a block that has the records, and where their fields are, if kernels find them."""
         if not isinstance(records, Slices):
             block = _texts_of(records) if self._names else Slices.joined()

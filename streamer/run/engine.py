@@ -78,10 +78,10 @@ class Signing:
     def submit(self, pool: Executor, chunk: Chunk, work: Work | None = None) -> Future[Prepared]:
         """Have a pool prepare a chunk, or do `work`, which does more; in the order of judging."""
         if self.sites is None:
-            return pool.submit(work or self.prepare, chunk, 0)
-        return self.sites.of(chunk.table).submit(pool, work or self.prepare, chunk)
+            return pool.submit(work or self.parse_and_sign, chunk, 0)
+        return self.sites.of(chunk.table).submit(pool, work or self.parse_and_sign, chunk)
 
-    def prepare(self, chunk: Chunk, turn: int = 0) -> Prepared:
+    def parse_and_sign(self, chunk: Chunk, turn: int = 0) -> Prepared:
         """Parse and sign a chunk; in any thread.
 
         Raises:
@@ -120,8 +120,8 @@ class Engine:
     fingerprint: str
 
     def prepare(self, chunk: Chunk, turn: int = 0) -> Prepared:
-        """Parse, sign and look up a chunk; as `Signing.prepare`."""
-        prepared = self.signing.prepare(chunk, turn)
+        """Parse, sign and look up a chunk; as `Signing.parse_and_sign`."""
+        prepared = self.signing.parse_and_sign(chunk, turn)
         return prepared._replace(found=self.judge.shard.look_up(prepared.pages))
 
     def begin_flush(

@@ -26,8 +26,9 @@ import xxhash
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable, on_failure
 from streamer.index.forgetting import Forgetting
 from streamer.index.messages import Corpus, IndexSettings, Keys, Leasts, Pages
+from streamer.index.pairs import find_doubtful, nearest_rows
 from streamer.index.ports import BEFORE_ALL, KeptRows, Nearest, nothing_near
-from streamer.index.rule import IN_DOUBT, UNKNOWN, find_doubtful, nearest_rows
+from streamer.index.rule import IN_DOUBT, UNKNOWN
 from streamer.index.shard import missing_reference
 from streamer.run import index_folder
 from streamer.run.read_index import ReadIndex

@@ -1,7 +1,7 @@
 """Everything in one process: read, parse and sign ahead; judge in order; write.
 
-One thread reads and judges; others parse and sign the next batches meanwhile, in native code
-without the interpreter lock, and one writes what was judged. Batches come back in the order of
+One thread reads and judges; others parse, sign and look up the next chunks meanwhile, in native
+code without the interpreter lock, and one writes what was judged. Chunks come back in the order of
 reading, so verdicts do not depend on the number of threads. With each flush of the index go the
 positions in all sources and the lengths of all outputs: a run that ends in any way is taken up
 where the last flush ended.

@@ -25,8 +25,8 @@ import numpy as np
 from streamer import kernel
 from streamer.index.ask import verdict_on
 from streamer.index.messages import IndexSettings, Pages
+from streamer.index.pairs import find_doubtful, matching_pairs, nearest_rows
 from streamer.index.postings import Probed, Shape, explain, unpack
-from streamer.index.rule import find_doubtful, matching_pairs, nearest_rows
 from streamer.kernel import FOLDER, KERNELS
 from streamer.machine import uint64
 from streamer.model import SIMILARITY_ONE

@@ -31,7 +31,8 @@ import pyarrow.compute as pc
 
 from streamer.errors import needs_extra
 from streamer.index.messages import IndexSettings, Leasts
-from streamer.index.rule import IN_DOUBT, UNKNOWN, find_doubtful, nearest_rows
+from streamer.index.pairs import find_doubtful, nearest_rows
+from streamer.index.rule import IN_DOUBT, UNKNOWN
 from streamer.sketch.hash_sets import set_similarity
 from streamer.sketch.resemblance import SKETCH_WORDS
 from streamer.sketch.scopes import Keys

@@ -21,8 +21,8 @@ from streamer.analysis.audit import facts
 from streamer.hosts import same_url_key
 from streamer.index.forgetting import BEFORE, HOST, REF, URL, names_of_host, normalize_term
 from streamer.index.messages import IndexSettings, Pages, Term, Verdicts
+from streamer.index.pairs import matching_pairs
 from streamer.index.ports import BEFORE_ALL
-from streamer.index.rule import matching_pairs
 from streamer.sketch.hash_sets import decide_similarity, widest_doubt
 from streamer.sketch.resemblance import SKETCH_WORDS
 

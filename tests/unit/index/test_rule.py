@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from streamer.index import rule
+from streamer.index.pairs import find_doubtful, matching_pairs, nearest_rows
 from streamer.index.rule import _insert_sorted
 from streamer.sketch.method import Measure
 from tests.helpers.shard_cases import FAR, SAME, apart
@@ -27,7 +28,7 @@ def pairs_of(
     lives = np.array([times, gone, [least] * 4], np.int64).T.copy()
     met, pairs = np.zeros(4, np.int64), np.zeros((room, 2), np.int64)
     bucket_max, age, newest = limits
-    found = rule.matching_pairs(
+    found = matching_pairs(
         np.array([*rows, 3]), np.array([0, len(rows)]), sketches, lives,
         (bucket_max, MEASURE, age, newest), met, pairs, np.zeros(bucket_max, np.int64),
     )  # fmt: skip
@@ -70,7 +71,7 @@ def nearest(known: list[int], least: int, scores: int = -1) -> tuple[int, int]:
     """Return the row that is nearest to a page of SAME among the two others, and its score."""
     rows = np.array([apart(136), apart(136)], np.uint64)
     best, score = np.full(1, -1), np.full(1, scores, np.int32)
-    rule.nearest_rows(
+    nearest_rows(
         np.array([[0, 0], [0, 1]]), np.array([SAME], np.uint64), rows, MEASURE,
         np.array([least], np.int32), np.array(known), best, score,
     )  # fmt: skip
@@ -89,7 +90,7 @@ def test_the_first_of_equally_near_rows_counts_from_the_threshold_on() -> None:
 def test_what_sketches_leave_in_doubt_is_marked() -> None:
     rows, known = np.array([apart(136), FAR[1]], np.uint64), np.full(2, rule.UNKNOWN)
     pairs, least = np.array([[0, 0], [0, 1]]), np.array([SCORE], np.int32)
-    rule.find_doubtful(pairs, np.array([SAME], np.uint64), rows, least, known)
+    find_doubtful(pairs, np.array([SAME], np.uint64), rows, least, known)
     assert known.tolist() == [rule.IN_DOUBT, rule.UNKNOWN]
 
 

@@ -40,15 +40,13 @@ def test_cells_that_begin_as_a_formula_are_text_and_numbers_are_not() -> None:
 
 
 def test_columns_of_near_misses_are_there_if_the_table_began_with_them(tmp_path: Path) -> None:
-    near = NearestKept(
-        Location("p", 1, 2), "http://n.example/", "clean", similarity=0.75, exact=True
-    )
+    near = NearestKept(Location("p", 1, 2), "http://n/", "clean", similarity=0.75, exact=True)
     plain, none = unique(0), unique(0, nearest=None, nearest_min=0.65)
     found = unique(0, nearest=near, nearest_min=0.65)
     width = len(COLUMNS)
     assert [len(list(cells(each, near=False))) for each in (plain, found)] == [width, width]
     rows = [[*cells(each, near=True)][width:] for each in (found, none, plain)]
-    assert rows[0] == ["p", 1, 2, "http://n.example/", "clean", 0.75, True, 0.65]
+    assert rows[0] == ["p", 1, 2, "http://n/", "clean", 0.75, True, 0.65]
     assert rows[1:] == [[*[None] * 7, 0.65], [None] * 8]
     assert table_head(near=True).decode().strip().split(",") == [*COLUMNS, *NEAR_COLUMNS]
     path, length = tmp_path / "v.csv", len(table_head(near=False))
@@ -111,7 +109,7 @@ def test_verdicts_come_back_as_the_same_lines(tmp_path: Path) -> None:
 
 def test_near_misses_have_columns_only_where_there_are_any(tmp_path: Path) -> None:
     path = tmp_path / "v.parquet"
-    near = NearestKept(PAGE, "http://n.example/", similarity=0.75)
+    near = NearestKept(PAGE, "http://n/", similarity=0.75)
     elsewhere = msgspec.structs.replace(near, index="clean", exact=False)
     verdicts = [
         unique(0, nearest=near, nearest_min=0.65), COPY, unique(2, nearest=None, nearest_min=0.65),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from streamer.analysis.audit.facts import AuditReport
 from streamer.analysis.audit.folded import KeptPages, buckets
 from streamer.index.messages import IndexSettings, Pages, Term
-from streamer.index.rule import matching_pairs
+from streamer.index.pairs import matching_pairs
 from streamer.sketch.hash_sets import pack_set
 from streamer.sketch.resemblance import similarity
 from tests.helpers.shard_cases import BANDS, FAR, SAME, apart, shares
