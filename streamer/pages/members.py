@@ -304,15 +304,22 @@ def is_skippable(stored: bytes) -> bool:
 
 
 def expanded(stored: bytes, size: int) -> bytes:
-    """Return up to `size` bytes of what stored bytes expand to, none where they are damaged."""
-    with suppress(*DAMAGED):
-        if stored.startswith(GZIP_MAGIC):
-            return zlib.decompressobj(31).decompress(stored, size)
-        while is_skippable(stored):
-            stored = stored[8 + int.from_bytes(stored[4:8], "little") :]
-        if stored.startswith(ZSTD_MAGIC):
-            return zstd.ZstdDecompressor().decompress(stored, size)
+    """Return up to `size` bytes of what stored bytes expand to, none where they are damaged.
+
+    It is the first member that is not empty.
+    """
+    if not (stored.startswith((GZIP_MAGIC, ZSTD_MAGIC)) or is_skippable(stored)):
         return stored[:size]
+    with suppress(*DAMAGED):
+        while stored:
+            while is_skippable(stored):
+                stored = stored[8 + int.from_bytes(stored[4:8], "little") :]
+            is_gzip = stored.startswith(GZIP_MAGIC)
+            decoder = zlib.decompressobj(31) if is_gzip else zstd.ZstdDecompressor()
+            found = decoder.decompress(stored, size)
+            if found or not decoder.eof:
+                return found
+            stored = decoder.unused_data.lstrip(b"\0")
     return b""
 
 

@@ -295,9 +295,10 @@ def _choose_batches(
         rows, columns = part.batch_rows, table.schema.names
         with _explain_failures(file):
             for at, batch in table.batches(number, rows, columns, int(own[-1]) + 1):
-                chosen = own[(own >= at) & (own < at + batch.num_rows)] - np.uint64(at)
-                if len(chosen):
-                    yield batch, chosen
+                rows_of = np.array([at, at + batch.num_rows], np.uint64)
+                first, last = np.searchsorted(own, rows_of).tolist()
+                if first < last:
+                    yield batch, own[first:last] - np.uint64(at)
 
 
 def _indices(rows: Ordinals) -> Any:  # noqa: ANN401 - a pyarrow.UInt64Array

@@ -190,8 +190,10 @@ class OutputFile:
         if packer is not None:
             self._write(packer.flush())
 
-    def sync(self) -> None:
+    def sync(self, *, last: bool = False) -> None:
         """Bring everything to the disk, as members or frames that are whole.
+
+        With `last` nothing comes after it: what is packed has a member, if an empty one.
 
         Raises:
             StoreUnavailable: it cannot be, or a write before has failed. So no flush of the index
@@ -200,7 +202,8 @@ class OutputFile:
         """
         if self._failure is not None:
             raise self._failure
-        if not self.length and self._packer is None and _PACKED_LINES.search(self.name):
+        is_empty = not self.length and self._packer is None
+        if last and is_empty and _PACKED_LINES.search(self.name):
             self._packer = _new_packer(self.name)  # no tool takes an empty file for a packed one
         self._end_member()
         try:
@@ -243,7 +246,7 @@ def complete_output(name: str, claim: Claim | None = None) -> Iterator[OutputFil
     if output_checks.is_opened(name):
         with contextlib.closing(OutputFile.open(name, None, index=None)) as file:
             yield file
-            file.sync()
+            file.sync(last=True)
         return
     part = output_checks.part_of(name)
     with output_checks.explaining_output(part):
@@ -252,7 +255,7 @@ def complete_output(name: str, claim: Claim | None = None) -> Iterator[OutputFil
     try:
         with contextlib.closing(OutputFile(name, raw, 0)) as file:
             yield file
-            file.sync()
+            file.sync(last=True)
         if claim is not None:
             claim(part)
         with output_checks.explaining_output(name):

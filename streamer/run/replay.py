@@ -326,7 +326,7 @@ class Replay:
                 parser = self._engine.signing.parser
                 found = parser.parse(file_alone(chunk, number)) if chunk.parts else batch
                 where = f"{found.start} to {found.end - 1} of {self._name_of(own.source)}"
-                for code in found.skipped.keys() - examples.keys():
+                for code in sorted(found.skipped.keys() - examples.keys()):
                     examples[code] = f"among the records {where}"
 
     def _wrong_dates(self) -> int:
@@ -404,7 +404,8 @@ class Replay:
         notes = self._archives.to_flush()
         if self._page_outputs.originals is not None:
             notes += self._page_outputs.originals.to_flush()
-        lengths = self._writer.submit(_sync, self._outputs)  # after all that was judged until now
+        # After all that was judged until now; a sweep is for what nothing comes after.
+        lengths = self._writer.submit(_sync, self._outputs, last=sweep)
         self._engine.begin_flush(lengths.result, notes, sweep=sweep)
 
     def _flush(self, *, sweep: bool = False) -> None:
@@ -420,10 +421,10 @@ def _write_packed(result: Future[list[tuple[OutputFile, bytes]]]) -> None:
         output.write_packed(data)
 
 
-def _sync(outputs: Sequence[OutputFile]) -> dict[str, tuple[int, str]]:
+def _sync(outputs: Sequence[OutputFile], *, last: bool) -> dict[str, tuple[int, str]]:
     """Bring outputs to the disk; return the length of each and the digest of what it holds."""
     for output in outputs:
-        output.sync()
+        output.sync(last=last)
     return {output.key: (output.length, output.digest()) for output in outputs}
 
 

@@ -13,7 +13,7 @@ from streamer.pages.bytestream import ByteStream
 from streamer.pages.chunk import CHUNK_RECORDS_MAX, Chunk, Ending
 from streamer.pages.files import Source, open_sources
 from streamer.pages.identity import HEAD_BYTES_MAX, identify
-from streamer.pages.members import ZSTD_MAGIC
+from streamer.pages.members import ZSTD_MAGIC, expanded
 from tests.helpers.chunks import all_chunks, chunks_from_anywhere
 
 CHECKED: dict[int, int] = {zstd.CompressionParameter.checksum_flag: 1}
@@ -272,3 +272,9 @@ def test_the_first_damage_is_the_one_that_is_told(tmp_path: Path) -> None:
         assert stream.damage == damage
         assert damage is not None
         assert damage.startswith("incorrect data check")
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstd.compress])
+def test_a_file_begins_with_its_first_member_that_is_not_empty(pack: type[bytes]) -> None:
+    assert expanded(pack(b"") + bytes(3) + pack(b"") + pack(b"abc") + pack(b"def"), 9) == b"abc"
+    assert expanded(pack(b"") + b"abc", 9) == expanded(pack(b""), 9) == b""

@@ -31,7 +31,7 @@ def write(path: Path, data: bytes, known: int | None, *, index: Path | None = IN
     output = OutputFile.open(str(path), known, index=index)
     output.start()
     output.write(data)
-    output.sync()
+    output.sync(last=True)
     output.close()
     return output.length
 

@@ -15,6 +15,7 @@ from streamer.errors import InputError, SettingsError
 from streamer.model import Basis, Change, Location, NearestKept, Representative, SignedText, Verdict
 from streamer.run import verdict_files
 from streamer.run.output_checks import LINES_SUFFIX, is_table, part_of
+from streamer.run.outputs import read_lines_within
 from streamer.run.verdict_files import (
     VerdictTable,
     cells,
@@ -24,6 +25,7 @@ from streamer.run.verdict_files import (
     table_head,
     write_table,
 )
+from tests.helpers.commands import run
 from tests.helpers.verdict_lines import COLUMNS, NEAR_COLUMNS, duplicate, unique
 
 
@@ -61,6 +63,15 @@ def test_columns_of_near_misses_are_there_if_the_table_began_with_them(tmp_path:
     packed.write_bytes(b"no gzip")
     with pytest.raises(InputError, match="the column names cannot be read"):
         has_near_columns(packed, 5, asked=True)
+
+
+@pytest.mark.parametrize("name", ["v.csv", "v.csv.gz", "v.csv.zst"])
+def test_a_table_begins_with_the_names_of_its_columns(tmp_path: Path, name: str) -> None:
+    pages, out = tmp_path / "pages.jsonl", tmp_path / name
+    pages.write_text('{"url": "http://a/", "body": "one two"}\n')
+    run("replay", pages, "--verdicts", out)
+    lines = [*read_lines_within(out, out.stat().st_size)]
+    assert (lines[0], len(lines)) == (table_head(near=False), 2)
 
 
 def test_a_table_is_not_read_as_verdicts(tmp_path: Path) -> None:
