@@ -220,6 +220,7 @@ def console(
         folder = view or default_folder([*topics, *map(str, map(Path.resolve, inputs or ()))])
         opened = stack.enter_context(closing(VerdictView(folder)))
         opened.open_to_fold().close()  # so that queries find one at once
+        stack.callback(lambda: opened.open_to_fold().close())  # what it logs goes into its file
         task = (
             FoldTask.of_topics(folder, quiet_connection_of(settings), Names(topics[1], topics[2]))
             if topics

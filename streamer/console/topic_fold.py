@@ -204,7 +204,8 @@ class TopicFold(Fold):
 
     def _begin(self, place: TopicPartition, start: int) -> int:
         """Return where a partition is read on; note what has expired unread."""
-        row = self._row(place)
+        row = self._input(_name(place))
+        row = row._replace(witness=row.witness or self._layout.ids[place.topic])
         self._is_beyond |= row.position > self._ended[place]
         if row.position < start:
             before = re.match(r"\S+: ([0-9,]+) messages expired", row.note)

@@ -30,7 +30,7 @@ from streamer.kafka.connection import Connection
 from streamer.kafka.publisher import Message, headers_within, open_producer
 from streamer.kafka.reader import Fetched, reader_of
 from streamer.kafka.topic_input import WaitingLoop, Wanted, resolve
-from streamer.kafka.topics import DEAD_LETTERS, HEADERS_BYTES_MAX, Names, check_pages
+from streamer.kafka.topics import DEAD_LETTERS, HEADERS_BYTES_MAX, Names, check_pages, check_there
 from streamer.model import DeadLetter, Location
 from streamer.pages.chunk import KEPT_BYTES_MAX, RejectedRecord
 from streamer.panels import OWN_HEADERS
@@ -126,7 +126,9 @@ def read_dead_letters(
                         is_known = True
                         yield dead_letter_in(message)
         if index is not None and not is_known:  # it may have none, or a mistyped name
-            loop.run(check_pages(reader, Names(index, topic.removesuffix(DEAD_LETTERS))))
+            names = Names(index, topic.removesuffix(DEAD_LETTERS))
+            check = check_pages if topic.endswith(DEAD_LETTERS) else check_there
+            loop.run(check(reader, names))
 
 
 def is_of_index(message: Any, index: str) -> bool:  # noqa: ANN401 - as above

@@ -14,7 +14,14 @@ from aiokafka import TopicPartition
 from streamer.config import Settings, load_settings
 from streamer.errors import InputError, SettingsError
 from streamer.kafka.connection import Connection, connection_of
-from streamer.kafka.reader import Bounds, Reader, fetch_all, read_from, reader_of
+from streamer.kafka.reader import (
+    Bounds,
+    Reader,
+    explaining_refusals,
+    fetch_all,
+    read_from,
+    reader_of,
+)
 from streamer.kafka.topics import Names
 from streamer.model import Verdict
 
@@ -51,6 +58,10 @@ class ArrivingMessages(AsyncExitStack):
     def __post_init__(self) -> None:
         super().__init__()
 
+    async def __aexit__(self, *_error: object) -> bool | None:
+        """Close the connections; what the body of the context raises is its own."""
+        return await super().__aexit__(None, None, None)
+
     async def read(self, limit: int | None = None) -> list[Any]:
         """Return messages that have come, `limit` at most; wait for them for half a second.
 
@@ -62,7 +73,8 @@ class ArrivingMessages(AsyncExitStack):
         if self._reader is None:
             self._reader = await self.enter_async_context(reader_of(self._connection))
             await self._begin(self._reader)
-        answer = await fetch_all(self._reader.consumer, self._next, limit)
+        with explaining_refusals(self._connection.servers):
+            answer = await fetch_all(self._reader.consumer, self._next, limit)
         self._next |= {place: records[-1].offset + 1 for place, records in answer.items()}
         return [record for records in answer.values() for record in records]
 

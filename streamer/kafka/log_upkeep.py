@@ -71,8 +71,8 @@ async def forget_in_log(
         ask = uuid.uuid4().hex
         all_terms: list[Term] = [*terms, (ASK, ask.encode())]  # the question comes last
         publisher = Publisher(connection.client_options())
-        await publisher.start()
         try:
+            await publisher.start()
             for first in range(0, len(all_terms), TERMS_A_RECORD):
                 record = forget_record(Forget(all_terms[first : first + TERMS_A_RECORD], ask))
                 for log in map(names.log, shards):

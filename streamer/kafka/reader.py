@@ -13,8 +13,16 @@ import asyncio
 import ssl
 import time
 import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -301,20 +309,26 @@ async def open_reader(
         fetch_max_wait_ms=FETCH_WAIT_MILLISECONDS,
     )
     admin = AIOKafkaAdminClient(**options)
+    with explaining_refusals(options["bootstrap_servers"]):
+        try:
+            await admin.start()
+            await consumer.start()
+            yield Reader(consumer, admin)
+        finally:
+            await stop_consumer(consumer)
+            await admin.close()
+
+
+@contextmanager
+def explaining_refusals(servers: Sequence[str]) -> Iterator[None]:
+    """Raise StreamerError where brokers are not reached, or refuse."""
     try:
-        await admin.start()
-        await consumer.start()
-        yield Reader(consumer, admin)
+        yield
     except kafka_errors.KafkaConnectionError as error:
-        raise StreamerError(
-            f"Cannot reach the brokers {options['bootstrap_servers']}: {error}. Check --brokers."
-        ) from error
+        why = f"Cannot reach the brokers {servers}: {error}. Check --brokers."
+        raise StreamerError(why) from error
     except kafka_errors.KafkaError as error:
-        servers = options["bootstrap_servers"]
         raise StreamerError(f"The brokers {servers} refused: {error!r}.") from error
-    finally:
-        await stop_consumer(consumer)
-        await admin.close()
 
 
 @asynccontextmanager
@@ -339,7 +353,10 @@ async def stop_consumer(consumer: AIOKafkaConsumer) -> None:
     while not (await asyncio.wait({stopping}, timeout=STOP_AGAIN_SECONDS))[0]:
         if consumer._fetcher:  # noqa: SLF001 - there is no public way
             consumer._fetcher._fetch_task.cancel()  # noqa: SLF001
-    await stopping
+    if stopping.cancelled():  # with a fetch that waited to be tried again; what is left of the stop
+        await consumer._client.close()  # noqa: SLF001
+    else:
+        await stopping
 
 
 _REFUSALS = (  # the first that fits: the kind of error, what it means, what to check

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 from aiokafka.admin import RecordsToDelete
+from aiokafka.errors import KafkaTimeoutError
 from aiokafka.structs import TopicPartition
 
 from streamer import InputError, SettingsError, follow
@@ -59,6 +60,14 @@ def test_a_later_follow_continues_where_an_earlier_one_has_stopped(
     publish(brokers, names, 5, 7)
     assert following(2, since=offsets) == ([5, 6], {0: 7, 1: 0})
     assert following(7, since={}) == ([*range(7)], {0: 7, 1: 0})
+
+    async def fail() -> None:
+        async with follow(brokers, names.index) as followed:
+            await anext(followed)
+            raise KafkaTimeoutError("of the caller")
+
+    with pytest.raises(KafkaTimeoutError, match="of the caller"):
+        asyncio.run(fail())
 
 
 def test_it_begins_at_a_time(following: Callable[..., tuple[list[int], dict[int, int]]]) -> None:

@@ -35,10 +35,11 @@ class FoldOfLists(TopicFold):
         self.topics = topics
         self.positions: dict[TopicPartition, int] = {}
         self.failures: list[Exception] = []
+        self.topic_id = "id"
 
     async def _connect(self) -> None:
         self._layout = Layout(
-            {topic: [0] for topic in self.topics}, dict.fromkeys(self.topics, "id")
+            {topic: [0] for topic in self.topics}, dict.fromkeys(self.topics, self.topic_id)
         )
         self._reader = cast("Reader", object())  # which nothing here uses
         self._ended = dict.fromkeys(self._layout.places(*self.topics), 1 << 30)
@@ -163,3 +164,12 @@ def test_messages_that_expired_unread_are_counted(tmp_path: Path) -> None:
         found = overview(data, OverviewQuery())
         assert (found.pages, len(found.state.warnings)) == (3, 1)
         assert " 3 messages expired before" in found.state.warnings[0]
+
+
+def test_a_topic_made_again_is_another_though_it_begins_further_on(tmp_path: Path) -> None:
+    with folding(tmp_path, {NAMES.verdicts: VERDICTS[:2]}) as (fold, data):
+        fold.go_on()
+        fold.topics, fold.topic_id = {NAMES.verdicts: [verdict(5)]}, "another"
+        fold._reader = None  # noqa: SLF001 - the connection is lost
+        fold.go_on()
+        assert overview(data, OverviewQuery()).pages == 1

@@ -9,10 +9,12 @@ import sys
 import time
 from contextlib import closing
 from pathlib import Path
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
 from streamer.errors import StreamerError
+from streamer.kafka import reader
 from streamer.kafka.connection import Connection
 from streamer.kafka.reader import BYTES_MAX, RECORDS_MAX, BrokersAwayError, await_brokers, cut
 from tests.helpers.kafka_doubles import FakeMessage
@@ -72,6 +74,12 @@ def test_what_is_waited_for_is_said_once_and_then_given_up(monkeypatch: pytest.M
                 asyncio.run(await_brokers(Connection(address), said.append))
             assert 0.5 < time.monotonic() - began < 5
     assert ["does not answer" in said[0], "is not reached" in said[1], len(said)] == [True, True, 2]
+
+
+def test_a_fetch_that_is_cancelled_with_its_consumer_ends_nobody_else() -> None:
+    stop, close = AsyncMock(side_effect=asyncio.CancelledError), AsyncMock()
+    asyncio.run(reader.stop_consumer(Mock(stop=stop, _client=Mock(close=close))))
+    close.assert_awaited_once()
 
 
 def test_a_setting_that_will_not_do_is_no_reason_to_wait() -> None:
