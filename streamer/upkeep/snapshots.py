@@ -118,7 +118,8 @@ class SnapshotFolder:
 
     def check_outside(self, index: Path) -> None:
         """Raise StoreUnavailable if the place is in the folder of an index, and lost with it."""
-        if Path(self.name).resolve().is_relative_to(index.resolve()):
+        is_path = "://" not in self.name
+        if is_path and Path(self.name).resolve().is_relative_to(index.resolve()):
             raise StoreUnavailable(
                 f"{self.name} is in the index, and would be lost with it. Name a folder elsewhere."
             )

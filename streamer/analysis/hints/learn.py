@@ -7,6 +7,7 @@ representative, of a unique page that one itself.
 
 import os
 import sqlite3
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -189,6 +190,7 @@ _ADD_VERDICT = "INSERT INTO verdict VALUES (?, ?, ?, ?, ?)"
 _ADD_CANONICAL = "INSERT INTO canonical VALUES (?, ?, ?)"
 _SORTED = "SELECT host, url, content, kept FROM verdict ORDER BY host, place"
 _LINKS = "SELECT url, link FROM canonical WHERE host = ? LIMIT ?"
+_ROWS_A_CALL = 10_000
 _SIGN = 1 << 63  # SQLite's integers have one, hashes have none
 
 _encode = msgspec.json.Encoder().encode
@@ -210,6 +212,7 @@ class VerdictsByHost:
         self.judged = self.without_host = 0
         # Without a name: a file of SQLite's own, which is gone when the process ends in any way.
         self._database = sqlite3.connect("", isolation_level=None)
+        self._rows = defaultdict[str, list[tuple[object, ...]]](list)
 
     def __enter__(self) -> Self:
         """Make the tables."""
@@ -243,14 +246,22 @@ class VerdictsByHost:
             self._add(_ADD_CANONICAL, host, _text(url), _text(link))
 
     def _add(self, statement: str, *row: object) -> None:
+        self._rows[statement].append(row)
+        if len(self._rows[statement]) == _ROWS_A_CALL:
+            self._write()
+
+    def _write(self) -> None:
         with _disk_named():
-            self._database.execute(statement, row)
+            for statement, rows in self._rows.items():
+                self._database.executemany(statement, rows)
+        self._rows.clear()
 
     def hints(self, limits: HintLimits, *, with_links: bool = False) -> Iterator[HostHints]:
         """Yield what is learned of each host that has a hint, by name.
 
         `with_links`: canonical links were added, and are compared with the hints.
         """
+        self._write()
         with _disk_named():
             self._database.execute("CREATE INDEX by_host ON canonical (host)")
             rows = self._database.execute(_SORTED)

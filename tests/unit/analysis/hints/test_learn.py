@@ -134,7 +134,8 @@ def test_a_disk_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", "/scratch")
     with VerdictsByHost() as table:
         table._database.execute("PRAGMA max_page_count = 4")  # noqa: SLF001 - a full disk
+        table.add(verdict(0, f"http://a.example/{'x' * 100_000}"), 0)
         with pytest.raises(InputError, match=r"sorted in /scratch .* folder in TMPDIR"):
-            table.add(verdict(0, f"http://a.example/{'x' * 100_000}"), 0)
+            list(table.hints(HintLimits()))
     with pytest.raises(sqlite3.ProgrammingError):
         table._database.execute("SELECT 1")  # noqa: SLF001 - it is closed
