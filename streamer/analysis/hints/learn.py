@@ -190,7 +190,7 @@ _ADD_VERDICT = "INSERT INTO verdict VALUES (?, ?, ?, ?, ?)"
 _ADD_CANONICAL = "INSERT INTO canonical VALUES (?, ?, ?)"
 _SORTED = "SELECT host, url, content, kept FROM verdict ORDER BY host, place"
 _LINKS = "SELECT url, link FROM canonical WHERE host = ? LIMIT ?"
-_ROWS_A_CALL = 10_000
+_ROWS_A_CALL = 1_000
 _SIGN = 1 << 63  # SQLite's integers have one, hashes have none
 
 _encode = msgspec.json.Encoder().encode
