@@ -163,7 +163,7 @@ class Replay:
         Raises:
             StoreUnavailable: it cannot be written.
         """
-        self._engine.begin_flush(partial(_sync, self._outputs))
+        self._engine.begin_flush(partial(_sync, self._outputs, last=True))
         self._judge.finish()
 
     def _is_new_file(self, source: int) -> bool:
