@@ -354,7 +354,7 @@ def test_the_empty_frame_that_a_killed_run_left_is_taken_for_an_empty_file(
     name = str(tmp_path / f"v.jsonl.{ending}")
     killed = OutputFile.open(name, None, index=tmp_path)
     killed.start()
-    killed.sync()  # and no flush of the index knows it
+    killed.sync(last=True)  # and no flush of the index knows it
     killed.close()
     again = OutputFile.open(name, None, index=tmp_path)
     again.start()
