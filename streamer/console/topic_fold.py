@@ -204,8 +204,7 @@ class TopicFold(Fold):
 
     def _begin(self, place: TopicPartition, start: int) -> int:
         """Return where a partition is read on; note what has expired unread."""
-        row = self._input(_name(place))
-        row = row._replace(witness=row.witness or self._layout.ids[place.topic])
+        row = self._row(place)
         self._is_beyond |= row.position > self._ended[place]
         if row.position < start:
             before = re.match(r"\S+: ([0-9,]+) messages expired", row.note)
@@ -331,8 +330,9 @@ class TopicFold(Fold):
         return dead_letter_in(message) if is_of_index(message, self._names.index) else None
 
     def _row(self, place: TopicPartition) -> FoldedInput:
-        """Return the row of a partition, whose witness is the id of the topic that is there."""
-        return self._input(_name(place))._replace(witness=self._layout.ids[place.topic])
+        """Return the row of a partition, whose witness is the id of the topic that it is of."""
+        row = self._input(_name(place))
+        return row._replace(witness=row.witness or self._layout.ids[place.topic])
 
 
 async def _wait(work: Coroutine[Any, Any, _Result], seconds: float = _PATIENCE_SECONDS) -> _Result:
